@@ -1,5 +1,5 @@
-// Fits the size from which splitting a stage between cores pays (xGR §5.2; kernels/cpu/engine/team.h). It
-// times attention on keys of several lengths, in twenty regions of one pass, alternately alone and with
+// Fits the size from which splitting a stage between cores pays (xGR §5.2; kernels/cpu/engine/split_fit.h).
+// It times attention on keys of several lengths, in twenty regions of one pass, alternately alone and with
 // helpers; the minimum wall time of some rounds counts. Then it runs whole searches of the benchmarks'
 // tiny shape, with decoders that split from 0, a tenth of the fit, the fit, ten times the fit, and never.
 // The fit must be near the best.
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "kernels/cpu/engine/cpu_decoder.h"
+#include "kernels/cpu/engine/split_fit.h"
 
 using namespace troupe::kernels;
 
@@ -25,99 +26,6 @@ namespace {
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// One stage: `parts` parts, each the attention of rows on keys of their own.
-struct Stage {
-  static constexpr std::uint32_t parts = 8, rows = 12, head_dim = 64;
-
-  explicit Stage(std::uint32_t keys) {
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    numbers.resize(std::size_t{2} * keys * head_dim);
-    for (float& x : numbers) x = normal(random);
-    queries.resize(std::size_t{parts} * rows * head_dim);
-    for (float& x : queries) x = normal(random);
-    out.resize(queries.size());
-    scratch.resize(64);
-    runs = {{numbers.data(), numbers.data() + std::size_t{keys} * head_dim, keys, head_dim}};
-    none.assign(rows, 0);
-    operations = 4.0 * parts * rows * keys * head_dim;
-  }
-
-  void run(Team::Pass& pass) {
-    pass.run(parts, operations, [this](std::size_t part, std::uint32_t worker) {
-      AttendTask task;
-      task.queries = queries.data() + part * rows * head_dim;
-      task.out = out.data() + part * rows * head_dim;
-      task.query_stride = task.out_stride = head_dim;
-      task.rows = rows;
-      task.heads = 1;
-      task.head_dim = head_dim;
-      task.scale = 0.125f;
-      task.context = runs;
-      task.tail_begin = task.tail_end = none;
-      attend(task, scratch[worker]);
-    });
-  }
-
-  // Seconds of one region, in a pass of twenty.
-  double seconds(Team& team) {
-    Team::Pass pass(team);
-    const double begin = now_seconds();
-    for (int region = 0; region < 20; ++region) run(pass);
-    return (now_seconds() - begin) / 20;
-  }
-
-  std::vector<float> numbers, queries, out;
-  std::vector<AttendScratch> scratch;
-  std::vector<KvRun> runs;
-  std::vector<std::uint32_t> none;
-  double operations = 0;
-};
-
-// A cost model. Alone, a stage takes `begin` plus operations / rate. Split, it also takes `meet` to wake
-// up and join the workers, and the operations run faster by their number.
-struct SplitFit {
-  double rate = 0;   // operations a second of one core
-  double begin = 0;  // seconds before they run, either way
-  double meet = 0;   // seconds that splitting costs
-  double share = 0;  // share of a core that each further worker adds
-  double least = 0;  // operations of the smallest stage that was measured; smaller ones are not split
-
-  constexpr double alone(double operations) const { return begin + operations / rate; }
-  constexpr double split(double operations, std::uint32_t workers) const {
-    return begin + meet + operations / (rate * (1 + share * (workers - 1)));
-  }
-  // Number of operations from which splitting is faster.
-  constexpr double worth_splitting(std::uint32_t workers) const {
-    const double worth = meet * rate / (1 - 1 / (1 + share * (workers - 1)));
-    return worth > least ? worth : least;
-  }
-};
-
-struct Point {
-  double operations = 0, alone = 1e9, split = 1e9;
-};
-
-// Fits c and s of seconds = c + s × operations, by least squares of relative errors.
-struct Line {
-  double at_once = 0, each = 0;
-};
-Line line_of(const std::vector<Point>& points, double Point::*seconds) {
-  double aa = 0, ab = 0, bb = 0, a = 0, b = 0;
-  for (const Point& p : points) {
-    const double one = 1 / (p.*seconds), two = p.operations / (p.*seconds);
-    aa += one * one, ab += one * two, bb += two * two, a += one, b += two;
-  }
-  const double determinant = aa * bb - ab * ab;
-  return {(a * bb - b * ab) / determinant, (aa * b - ab * a) / determinant};
-}
-
-SplitFit fit_of(const std::vector<Point>& points, std::uint32_t workers) {
-  const Line alone = line_of(points, &Point::alone), split = line_of(points, &Point::split);
-  return {1 / alone.each, alone.at_once, std::max(split.at_once - alone.at_once, 0.0),
-          (alone.each / split.each - 1) / (workers - 1)};
 }
 
 struct SearchShape {
@@ -145,8 +53,8 @@ void run(Executor& decoder, const Request& request, std::uint32_t executors) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Returns milliseconds of a search with a cached prompt, the minimum of some rounds, for each threshold.
-// `busy`: with five searches on each core.
+// Returns milliseconds of a search with a cached prompt, the minimum of some rounds, for each threshold;
+// below 0: as the engine splits. `busy`: with five searches on each core.
 std::vector<double> search_ms(const SearchShape& shape, const std::vector<double>& thresholds,
                               std::uint32_t cores, int rounds, bool busy) {
   std::mt19937 random(2);
@@ -161,7 +69,10 @@ std::vector<double> search_ms(const SearchShape& shape, const std::vector<double
     DecoderOptions options;
     options.cores = cores;
     Teams teams;
-    teams.push_back(std::make_unique<Team>(cores, CpuSet(), threshold));
+    if (threshold < 0)
+      teams = make_teams(cores, 1, {});
+    else
+      teams.push_back(std::make_unique<Team>(cores, CpuSet(), threshold));
     decoders.push_back(make_cpu_decoder(
         model, options, {&elementwise(), &attend, &readout_rows, &sum_exponentials, &product_version()},
         std::move(teams)));
@@ -206,21 +117,12 @@ int main(int argc, char** argv) {
   }
   if (cores < 2 || rounds < 1)
     return std::fprintf(stderr, "split_bench: expected at least two cores and one round\n"), 2;
-  Team alone(cores, {}, INFINITY), together(cores, {}, 0);
-  std::vector<Point> points;
+  constexpr std::uint32_t keys[] = {4, 16, 40, 100, 250, 600, 1500, 4000};
+  const std::vector<SplitPoint> points = measure_split(cores, keys, 4 * rounds);
   std::string out = "{\n \"cores\": " + std::to_string(cores) + ",\n \"regions\": [";
-  for (const std::uint32_t keys : {4u, 16u, 40u, 100u, 250u, 600u, 1500u, 4000u}) {
-    Stage stage(keys);
-    Point point{stage.operations};
-    for (int round = 0; round < 4 * rounds; ++round) {
-      point.alone = std::min(point.alone, stage.seconds(alone));
-      point.split = std::min(point.split, stage.seconds(together));
-    }
-    points.push_back(point);
-  }
-  const SplitFit fit = fit_of(points, cores);
+  const SplitFit fit = fit_split(points, cores);
   double worst = 0;
-  for (const Point& p : points) {
+  for (const SplitPoint& p : points) {
     const double off = std::max(std::abs(fit.alone(p.operations) / p.alone - 1),
                                 std::abs(fit.split(p.operations, cores) / p.split - 1));
     worst = std::max(worst, off);
@@ -232,21 +134,19 @@ int main(int argc, char** argv) {
            ", \"alone_us\": " + std::to_string(1e6 * p.alone) +
            ", \"split_us\": " + std::to_string(1e6 * p.split) + "}";
   }
-  const double least =
-      std::max(fit.worth_splitting(cores), points.front().operations);  // below, nothing was measured
+  const double least = fit.worth_splitting(cores);
   std::printf(
       "fit: %.3e operations a second behind %.2f us, %.2f us to meet, %.3f of a core for each helper; worth "
       "splitting from %.2e "
-      "operations (%.1f us); the engine does so from %.2e\n",
-      fit.rate, 1e6 * fit.begin, 1e6 * fit.meet, fit.share, least, 1e6 * fit.alone(least),
-      Team::worth_helping);
+      "operations (%.1f us); the engine does so from %.2e, measured at its start\n",
+      fit.rate, 1e6 * fit.begin, 1e6 * fit.meet, fit.share, least, 1e6 * fit.alone(least), fitted_split());
   out += "\n ],\n \"fit\": {\"rate\": " + std::to_string(fit.rate) +
          ", \"begin_us\": " + std::to_string(1e6 * fit.begin) +
          ", \"meet_us\": " + std::to_string(1e6 * fit.meet) + ", \"share\": " + std::to_string(fit.share) +
          ", \"worst_relative_error\": " + std::to_string(worst) +
          ", \"worth_splitting\": " + std::to_string(least) + "},\n \"searches\": [";
-  const std::vector<double> thresholds{0, least / 10, least, 10 * least, 1e7, INFINITY};
-  std::printf("searches, ms, split from: all, a tenth, the fit, ten times, 1e7, never\n");
+  const std::vector<double> thresholds{0, least / 10, least, 10 * least, 1e7, INFINITY, -1};
+  std::printf("searches, ms, split from: all, a tenth, the fit, ten times, 1e7, never; as the engine does\n");
   constexpr SearchShape shapes[] = {{4, 64}, {16, 64}, {64, 256}, {128, 1024}, {512, 1024}};
   for (std::size_t i = 0; i < 2 * std::size(shapes); ++i) {
     const SearchShape& shape = shapes[i % std::size(shapes)];
@@ -264,7 +164,9 @@ int main(int argc, char** argv) {
     std::printf("\n");
     out += "]}";
   }
-  out += "\n ],\n \"thresholds\": [\"0\", \"fit / 10\", \"fit\", \"10 x fit\", \"1e7\", \"never\"]\n}\n";
+  out +=
+      "\n ],\n \"thresholds\": [\"0\", \"fit / 10\", \"fit\", \"10 x fit\", \"1e7\", \"never\", \"the "
+      "engine\"]\n}\n";
   if (!json.empty()) std::ofstream(json) << out;
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "kernels/cpu/engine/split_fit.h"
 
 namespace troupe::kernels {
 namespace {
@@ -15,6 +16,10 @@ namespace {
 // How often a helper looks for the next region before it sleeps: longer than the single-threaded
 // time of a pass between two regions, and short compared with sleeping and waking.
 constexpr int looks_before_sleep = 2000;
+
+// Where passes overlap, work is split from so many times the operations of a lone pass on: below, splits cost
+// up to half of the time of small searches (tests/bench/split_bench.cc).
+constexpr double shared_factor = 100;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -26,8 +31,8 @@ void pause_briefly() {
 
 }  // namespace
 
-Team::Team(std::uint32_t cores, CpuSet cpus, double operations_worth_helping)
-    : cores_(cores), cpus_(std::move(cpus)), operations_worth_helping_(operations_worth_helping) {
+Team::Team(std::uint32_t cores, CpuSet cpus, double lone, double shared)
+    : cores_(cores), cpus_(std::move(cpus)), lone_(lone), shared_(shared) {
   TROUPE_CHECK(cores > 0, "team: expected at least one core");
   try {
     for (std::uint32_t worker = 1; worker < cores; ++worker)
@@ -72,7 +77,7 @@ void Team::count_idle_cores() {
 
 void Team::begin_pass() {
   const std::lock_guard lock(mutex_);
-  ++passes_;
+  if (++passes_ > 1) lone_passes_ = 0;
   count_idle_cores();
 }
 
@@ -80,7 +85,7 @@ void Team::end_pass() {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    --passes_;
+    if (--passes_ == 0 && lone_passes_ < lone_passes_min) ++lone_passes_;
     count_idle_cores();
     wake = !regions_.empty();
     if (wake) ++changes_;
@@ -165,15 +170,16 @@ std::uint32_t Team::Pass::workers() const {
 
 Teams make_teams(std::uint32_t cores, std::uint32_t executors, const std::vector<CpuSet>& nodes) {
   Teams teams;
+  const double lone = cores > 1 ? fitted_split() : Team::worth_helping, shared = shared_factor * lone;
   if (nodes.empty() || executors < nodes.size() || cores < nodes.size()) {
-    teams.push_back(std::make_unique<Team>(cores));
+    teams.push_back(std::make_unique<Team>(cores, CpuSet(), lone, shared));
     return teams;
   }
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     const auto here = static_cast<std::uint32_t>(nodes[node].size());
     const auto share =
         static_cast<std::uint32_t>(cores * (node + 1) / nodes.size() - cores * node / nodes.size());
-    teams.push_back(std::make_unique<Team>(std::clamp(share, 1u, here), nodes[node]));
+    teams.push_back(std::make_unique<Team>(std::clamp(share, 1u, here), nodes[node], lone, shared));
   }
   return teams;
 }

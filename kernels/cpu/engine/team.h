@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/engine/memory_nodes.h"
@@ -23,16 +24,26 @@ class Team {
   // Waking a helper takes some microseconds, so work of fewer operations than this stays on its
   // thread: about 0.1 ms of one core.
   static constexpr double worth_helping = 1e7;
+  // While passes overlap, a helper takes a core from another pass, which costs more than waking it. So
+  // many consecutive passes without another one beside them make a team lone (again).
+  static constexpr std::uint32_t lone_passes_min = 16;
 
   // Starts cores - 1 threads, which sleep until there is work; `cores` is at least 1. Helpers are
-  // bound to `cpus`; empty: not bound.
-  explicit Team(std::uint32_t cores, CpuSet cpus = {}, double operations_worth_helping = worth_helping);
+  // bound to `cpus`; empty: not bound. Work is split from `lone` operations on while one pass at a time
+  // runs (split_fit.h), and from `shared` where passes overlapped lately.
+  Team(std::uint32_t cores, CpuSet cpus, double lone, double shared);
+  explicit Team(std::uint32_t cores, CpuSet cpus = {}, double operations_worth_helping = worth_helping)
+      : Team(cores, std::move(cpus), operations_worth_helping, operations_worth_helping) {}
   ~Team();  // no pass may be under way
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   std::uint32_t cores() const { return cores_; }
   const CpuSet& cpus() const { return cpus_; }
+  // Returns the operations from which work is split now.
+  double worth_splitting() const {
+    return lone_passes_.load(std::memory_order_relaxed) < lone_passes_min ? shared_ : lone_;
+  }
 
   class Pass;
 
@@ -65,13 +76,14 @@ class Team {
 
   const std::uint32_t cores_;
   const CpuSet cpus_;
-  const double operations_worth_helping_;
+  const double lone_, shared_;  // operations
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Region*> regions_;            // open ones
   std::uint32_t passes_ = 0, helping_ = 0;  // cores used by passes, and by helpers at work
   std::uint32_t sleeping_ = 0;
   std::atomic<std::uint32_t> changes_ = 0;
+  std::atomic<std::uint32_t> lone_passes_ = lone_passes_min;  // consecutive ones, the ended ones
   std::atomic<int> idle_cores_ = 0;  // cores used by neither passes nor helpers; below 0: one too many
   bool stopping_ = false;
   std::vector<std::thread> helpers_;
@@ -94,7 +106,7 @@ class Team::Pass {
   // skipped, and the exception is rethrown once the parts under way have ended.
   template <class Work>
   void run(std::size_t parts, double operations, Work&& work) {
-    if (parts > 1 && operations >= team_.operations_worth_helping_ && team_.cores_ > 1) {
+    if (parts > 1 && operations >= team_.worth_splitting() && team_.cores_ > 1) {
       Region region{[](void* w, std::size_t part, std::uint32_t worker) {
                       (*static_cast<std::remove_reference_t<Work>*>(w))(part, worker);
                     },

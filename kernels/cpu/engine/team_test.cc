@@ -90,6 +90,34 @@ TEST_CASE("team: small work stays on the calling thread") {
   CHECK(alone);
 }
 
+TEST_CASE("team: work is split from fewer operations on while one pass at a time runs") {
+  Team team(2, CpuSet(), 100, 10'000);
+  const auto is_split = [&](Team::Pass& pass, double operations) {
+    std::atomic<bool> helped = false;
+    pass.run(50'000, operations, [&](std::size_t, std::uint32_t worker) {
+      if (worker != 0) helped = true;
+    });
+    return helped.load();
+  };
+  {
+    Team::Pass pass(team);
+    CHECK(team.worth_splitting() == 100);
+    CHECK_FALSE(is_split(pass, 99));
+    std::atomic<int> arrived = 0;  // two parts that wait for each other end only if two threads run them
+    pass.run(2, 100, [&](std::size_t, std::uint32_t) {
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+    });
+  }
+  { const Team::Pass one(team), other(team); }
+  for (std::uint32_t passes = 1; passes < Team::lone_passes_min; ++passes) {
+    Team::Pass pass(team);
+    CHECK(team.worth_splitting() == 10'000);
+    CHECK_FALSE(is_split(pass, 9'999));
+  }
+  CHECK(team.worth_splitting() == 100);
+}
+
 TEST_CASE("team: concurrent passes each see their own parts done") {
   Team team(4);
   std::vector<std::thread> threads;
