@@ -3,6 +3,7 @@
 #include "actors/inference/batch_schedule.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "placement/cost/plan_work.h"
 
@@ -116,7 +117,25 @@ Task* BatchSchedule::find_late_serving(Instant now, std::size_t plans) const {
 
 // ---- forming batches ----
 
+// Plans that fill all free slots are not waited for. The estimate of a plan's end counts all that are ready.
+Instant BatchSchedule::begins_at(Instant now, std::size_t slots_used) const {
+  const Task& first = *serving_.front();
+  const std::size_t free_slots = config_.slots - slots_used;
+  if (config_.batch_wait.us == 0 || first.runs_alone()) return now;
+  if (serving_.size() >= free_slots * std::max(config_.batch_requests_max, 1U)) return now;
+  placement::Pass ready;
+  Instant deadline = first.deadline;
+  for (const Task* task : serving_) {
+    ready += task->pass;
+    deadline = std::min(deadline, task->deadline);
+  }
+  if (times_.batches_of(times_.work_of(ready)) >= static_cast<double>(free_slots)) return now;
+  const Instant latest{deadline.us - static_cast<std::int64_t>(std::ceil(times_.slot_us(ready)))};
+  return std::min(first.ready_at + config_.batch_wait, latest);
+}
+
 std::vector<Task*> BatchSchedule::next_batch(Instant now, std::size_t slots_used) {
+  if (waits_for_more(now, slots_used)) return {};
   Queue& next = !background_.empty() ? background_ : !serving_.empty() ? serving_ : in_flight_;
   if (next.empty()) return {};
   return take_batch(now, next, 0, config_.slots - slots_used);

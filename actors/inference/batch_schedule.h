@@ -5,6 +5,9 @@
 //     plan each while slots are idle).
 //   - It has at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1:
 //     max-batched-tokens), but at least one plan.
+//   - With a waiting quota (`batch_wait`) it begins when ready plans fill it, when its first plan has been
+//     ready for that long, or when a plan would end late otherwise, whatever comes first. Without one,
+//     no slot waits.
 //   - Its plans are of one model. A suspect (a plan that may have killed a worker) runs alone.
 //     So does, once more, each plan of a batch that failed as a whole.
 //   - By its work and the device's pace it ends in time for each of its plans. A plan that is late
@@ -56,6 +59,13 @@ class BatchSchedule {
   Task* find_late_serving(Instant now, std::size_t plans) const;
   // Returns the next batch for a free slot; empty: none. Its plans run from then on.
   std::vector<Task*> next_batch(Instant now, std::size_t slots_used);
+  // Returns when the next batch of serving plans begins, if its slot is free: now at the latest if nothing
+  // more is waited for. There must be a ready serving plan.
+  Instant begins_at(Instant now, std::size_t slots_used) const;
+  // Returns true if a batch of serving plans is ready and waits for more of them.
+  bool waits_for_more(Instant now, std::size_t slots_used) const {
+    return background_.empty() && !serving_.empty() && begins_at(now, slots_used) > now;
+  }
   // Returns a batch of small plans to run beside the batches in the slots; empty: none.
   std::vector<Task*> next_batch_beside(Instant now);
   bool may_run_beside(const RunningBatches& running) const;

@@ -48,6 +48,48 @@ TEST_CASE("batch schedule: ready plans are batched in order, and free slots shar
   CHECK(s.schedule.waiting(false).plans == 0);
 }
 
+TEST_CASE("batch schedule: a batch waits for its quota, unless it is full or a plan would be late") {
+  Schedule s;
+  s.config.batch_wait = {100};  // plans are ready at 1
+  s.add(4);
+  CHECK(s.next().empty());
+  CHECK(s.schedule.waits_for_more({100}, 1));
+  CHECK(s.schedule.begins_at({2}, 1) == Instant{101});
+  CHECK(s.schedule.next_batch({101}, 1).size() == 1);
+
+  s.add(4), s.add(4);
+  CHECK(s.next().empty());
+  CHECK(s.next(0).empty());  // two free slots take two batches
+  s.add(4);
+  CHECK(s.next() == Order{2, 3});  // full
+
+  Schedule hurried;
+  hurried.config.batch_wait = {100'000};
+  hurried.times.measure(placement::Pass{.new_tokens = 10}, 500);
+  hurried.add(4);  // its budget is 1,000
+  const Instant begins = hurried.schedule.begins_at({2}, 1);
+  CHECK(begins < Instant{1'000});
+  CHECK(hurried.times.ends_in_time(begins, hurried.tasks.find(1)->pass, hurried.tasks.find(1)->deadline));
+  CHECK(hurried.schedule.next_batch({begins.us - 1}, 1).empty());
+  CHECK(hurried.schedule.next_batch(begins, 1).size() == 1);
+}
+
+TEST_CASE("batch schedule: a plan that runs alone, and blocks of background plans, wait for nothing") {
+  Schedule s;
+  s.config.batch_wait = {100};
+  Task& failed = s.add(4);
+  CHECK(s.schedule.next_batch({101}, 1).size() == 1);
+  s.schedule.run_again(failed);
+  CHECK(s.next() == Order{1});
+  Task& background = s.add(1, Priority::background);
+  REQUIRE(s.schedule.next_background() == &background);
+  s.make_ready(background);
+  s.add(1);
+  CHECK_FALSE(s.schedule.waits_for_more({2}, 1));
+  CHECK(s.next() == Order{2});
+  CHECK(s.schedule.waits_for_more({2}, 1));
+}
+
 TEST_CASE("batch schedule: background plans begin after serving plans, one at a time, and then run next") {
   Schedule s;
   Task& first = s.add(1, Priority::background);

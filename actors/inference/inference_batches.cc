@@ -13,6 +13,11 @@ void InferenceCore::run_ready(Instant now, Effects& effects) {
     while (Task* const late = schedule_.find_late(now, tasks_.size())) refuse(*late, too_late(), effects);
     if (auto batch = schedule_.next_batch(now, batches_.size()); !batch.empty()) {
       start_batch(now, std::move(batch), effects);
+    } else if (schedule_.waits_for_more(now, batches_.size())) {
+      const Instant begins = schedule_.begins_at(now, batches_.size());
+      if (begins != batch_timer_at_) effects.set_timer(batch_timer, begins);
+      batch_timer_at_ = begins;
+      break;
     } else if (Task* const background = schedule_.next_background()) {
       begin(now, *background, effects);
     } else {

@@ -25,6 +25,9 @@ struct InferenceConfig {
   // Maximum work of a batch, in computed tokens that see no others; context adds to a token's work.
   std::uint32_t batch_tokens_max = 4'096;
   std::uint32_t batch_requests_max = 32;
+  // Waiting quota of a batch (xGR §7): how long its first plan may wait, ready, for others that fill the
+  // batch; 0 = a batch begins as soon as a slot is free.
+  Duration batch_wait{0};
   // Maximum wait for blocks that others compute; at most half of the plan's budget.
   Duration block_wait{100'000};
   Duration acquire_grace{20'000};  // additional wait for the KV-cache worker's answer

@@ -70,6 +70,7 @@ void InferenceCore::on_message(Instant now, Address from, Message&& message, Eff
 
 void InferenceCore::on_timer(Instant now, std::uint64_t timer, Effects& effects) {
   if (timer == start_timer || timer == heartbeat_timer) return on_heartbeat_timer(now, effects);
+  if (timer == batch_timer) return;  // the step fills the slots
   const Serial serial = timer / 2;
   if (batches_.on_timer(now, serial, effects)) return;
   Task* const task = tasks_.find(serial);

@@ -50,6 +50,7 @@ class InferenceCore final : public Core {
 
  private:
   static constexpr std::uint64_t heartbeat_timer = 1;
+  static constexpr std::uint64_t batch_timer = UINT64_MAX;  // a batch has waited for its quota
 
   // inference_core.cc: events, and a plan's way from arrival to its blocks
   void on_message(Instant now, Address from, Message&& message, Effects& effects);
@@ -90,6 +91,7 @@ class InferenceCore final : public Core {
   BatchSchedule schedule_;
   ShardRequests shards_;
   RunningBatches batches_;
+  Instant batch_timer_at_{INT64_MIN};  // for which the batch timer was set last
   LentPages lent_pages_;
   OwnShards own_shards_;
   ModelChanges models_;

@@ -41,6 +41,26 @@ TEST_CASE("inference worker: a plan without blocks runs at once and its logits a
   CHECK(b.probe.sent<ReleaseBlocks>().empty());
 }
 
+TEST_CASE("inference worker: with a waiting quota a batch begins when it is full, or when the quota ends") {
+  InferenceConfig config = Bench::config(1);
+  config.batch_wait = {200};
+  Bench b(config);
+  b.plain(10, 7);
+  CHECK(b.probe.started<RunBatch>().empty());
+  b.plain(50, 8);
+  CHECK(b.probe.started<RunBatch>().empty());
+  b.probe.run_until(209);
+  CHECK(b.probe.started<RunBatch>().empty());
+  b.probe.run_until(210);
+  const auto quota = b.job();
+  CHECK(quota.second.requests.size() == 2);
+  b.run(240, quota);
+  b.plain(250, 9, 6);
+  CHECK(b.probe.started<RunBatch>().empty());
+  b.plain(260, 10, 4);  // ten tokens fill a batch
+  CHECK(b.job().second.requests.size() == 2);
+}
+
 TEST_CASE("inference worker: granted blocks are read and written in place, and every grant is released") {
   Bench b;
   b.execute(0, 7, {block(1), block(2), block(3), segment(2)});

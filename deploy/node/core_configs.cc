@@ -232,6 +232,7 @@ actors::InferenceConfig inference_config(const ServedModel& model, const NodeRol
   c.slots = executors_of(config);
   c.queue_max = config.inference.queue_max;
   c.batch_tokens_max = config.inference.batch_tokens_max;
+  c.batch_wait = config.inference.batch_wait;
   c.overlap = config.inference.overlap;
   const placement::ModelShape& shape = model.facts.shape;
   const std::string& device = config.router.device;

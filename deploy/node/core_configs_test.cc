@@ -308,6 +308,7 @@ std::vector<Default> values_of(const Cores& cores) {
       {"pool.scrub_cost", kv_worker.scrub.cost},
       {"inference.queue_max", inference.queue_max},
       {"inference.overlap", inference.overlap},
+      {"inference.batch_wait", inference.batch_wait.us},
       {"inference.batch_tokens_max", inference.batch_tokens_max}};
 }
 

@@ -393,6 +393,9 @@ TROUPE_SETTING(inference, batch_tokens_max, integer, "4096", "1..1048576", "toke
                "Maximum number of computed tokens per batch; a larger request runs alone. While every "
                "executor runs a request of more than three full batches, one batch of small requests runs "
                "beside them.")
+TROUPE_SETTING(inference, batch_wait, duration, "0s", "0s..1s", "",
+               "Time that a ready request may wait for others that fill its batch, if it still ends in time. 0: "
+               "a batch begins as soon as an executor is free. For devices on which larger batches pay.")
 TROUPE_SETTING(inference, memory_max, size, "128MiB", "1MiB..16TiB", "",
                "Working memory of forward passes on the CPU. Each executor keeps a share, enough for one "
                "batch; one pass at a time may use all of it, at least what the model's longest prompt "
