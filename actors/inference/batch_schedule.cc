@@ -3,7 +3,6 @@
 #include "actors/inference/batch_schedule.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "placement/cost/plan_work.h"
 
@@ -130,8 +129,10 @@ Instant BatchSchedule::begins_at(Instant now, std::size_t slots_used) const {
     deadline = std::min(deadline, task->deadline);
   }
   if (times_.batches_of(times_.work_of(ready)) >= static_cast<double>(free_slots)) return now;
-  const Instant latest{deadline.us - static_cast<std::int64_t>(std::ceil(times_.slot_us(ready)))};
-  return std::min(first.ready_at + config_.batch_wait, latest);
+  // Half of what is left before the earliest deadline stays for delays, as of timers.
+  const double left_us = static_cast<double>((deadline - first.ready_at).us) - times_.slot_us(ready);
+  const Duration spare{static_cast<std::int64_t>(std::max(left_us, 0.0) / 2)};
+  return first.ready_at + std::min(config_.batch_wait, spare);
 }
 
 std::vector<Task*> BatchSchedule::next_batch(Instant now, std::size_t slots_used) {
