@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   if (cores < 2 || rounds < 1)
     return std::fprintf(stderr, "split_bench: expected at least two cores and one round\n"), 2;
   constexpr std::uint32_t keys[] = {4, 16, 40, 100, 250, 600, 1500, 4000};
-  const std::vector<SplitPoint> points = measure_split(cores, keys, 4 * rounds);
+  const std::vector<SplitPoint> points = measure_split(cores, keys, 4 * rounds, INFINITY);
   std::string out = "{\n \"cores\": " + std::to_string(cores) + ",\n \"regions\": [";
   const SplitFit fit = fit_split(points, cores);
   double worst = 0;

@@ -15,6 +15,7 @@ namespace troupe::kernels {
 namespace {
 
 constexpr std::uint32_t regions_of_pass = 20;
+constexpr double seconds_max = 0.1;  // of the measurement at the start of a process
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -93,16 +94,18 @@ double SplitFit::worth_splitting(std::uint32_t workers) const {
   return std::max(meet * rate / (1 - 1 / (1 + share * (workers - 1))), least);
 }
 
-std::vector<SplitPoint> measure_split(std::uint32_t workers, std::span<const std::uint32_t> keys,
-                                      int rounds) {
+std::vector<SplitPoint> measure_split(std::uint32_t workers, std::span<const std::uint32_t> keys, int rounds,
+                                      double seconds_max) {
   TROUPE_CHECK(workers > 1, "split fit: expected at least two cores");
   constexpr double never = std::numeric_limits<double>::infinity();
   Team alone(workers, {}, never), together(workers, {}, 0);
   std::vector<SplitPoint> points;
+  const double begin = now_seconds();
   for (const std::uint32_t count : keys) {
     Region region(count, workers);
     SplitPoint point{region.operations(), never, never};
     for (int round = 0; round < rounds; ++round) {
+      if (now_seconds() - begin > seconds_max) return {};
       point.alone = std::min(point.alone, region.seconds(alone));
       point.split = std::min(point.split, region.seconds(together));
     }
@@ -121,7 +124,9 @@ SplitFit fit_split(std::span<const SplitPoint> points, std::uint32_t workers) {
 double fitted_split() {
   static const double fitted = [] {
     constexpr std::uint32_t keys[] = {4, 16, 40, 100}, workers = 2;
-    const double worth = fit_split(measure_split(workers, keys, 12), workers).worth_splitting(workers);
+    const std::vector<SplitPoint> points = measure_split(workers, keys, 12, seconds_max);
+    if (points.empty()) return split_bounds.most;
+    const double worth = fit_split(points, workers).worth_splitting(workers);
     return std::isnan(worth) ? split_bounds.most : std::clamp(worth, split_bounds.least, split_bounds.most);
   }();
   return fitted;

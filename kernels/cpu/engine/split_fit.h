@@ -31,12 +31,14 @@ struct SplitFit {
 };
 
 // Times regions with attention on so many keys each, with `workers` cores (at least two): the minimum of some
-// rounds counts.
-std::vector<SplitPoint> measure_split(std::uint32_t workers, std::span<const std::uint32_t> keys, int rounds);
+// rounds counts. Returns nothing if that takes longer than `seconds_max`: other programs use the cores.
+std::vector<SplitPoint> measure_split(std::uint32_t workers, std::span<const std::uint32_t> keys, int rounds,
+                                      double seconds_max);
 SplitFit fit_split(std::span<const SplitPoint> points, std::uint32_t workers);
 
 // Returns, for the teams of this process, the operations from which a region is split: measured at the first
-// call, in some 20 ms, and within `split_bounds`, so that a disturbed measurement does no harm.
+// call, in some 20 ms, and within `split_bounds`, so that a disturbed measurement does no harm. On a busy
+// machine it is the upper bound.
 double fitted_split();
 struct SplitBounds {
   double least, most;

@@ -40,6 +40,11 @@ TEST_CASE("split fit: where helpers add nothing, splitting never pays") {
   CHECK(std::isinf(SplitFit{2e11, 5e-6, 3e-6, -0.1, 1e5}.worth_splitting(2)));
 }
 
+TEST_CASE("split fit: a measurement that takes too long gives nothing") {
+  constexpr std::uint32_t keys[] = {4, 16};
+  CHECK(measure_split(2, keys, 3, -1).empty());
+}
+
 TEST_CASE("split fit: this machine's is within the bounds, and measured once") {
   const double fitted = fitted_split();
   CHECK(fitted >= split_bounds.least);
