@@ -52,25 +52,26 @@ std::string words_of(TableContent content) {
   return all;
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& expected) {
+[[noreturn]] void refuse_columns(const std::string& what, const std::string& expected) {
   throw ConfigError("--columns: " + what + "; expected " + expected);
 }
 
 TableColumn parse_column(std::string_view part) {
   const std::size_t equals = part.find('=');
   if (equals == part.npos || equals == 0 || equals + 1 == part.size())
-    refuse(quoted_word(part) + " is no pair", "WORD=COLUMN or WORD=COLUMN:FORM, separated by commas");
+    refuse_columns(quoted_word(part) + " is no pair", "WORD=COLUMN or WORD=COLUMN:FORM, separated by commas");
   TableColumn column{std::string(part.substr(0, equals)), std::string(part.substr(equals + 1))};
   const Word* const word = find_word(column.word);
   if (!word)
-    refuse("there is no word " + quoted_word(column.word),
-           words_of(TableContent::items) + " of a catalog; " + words_of(TableContent::events) +
-               " of events; " + words_of(TableContent::profiles) + " of histories");
+    refuse_columns("there is no word " + quoted_word(column.word),
+                   words_of(TableContent::items) + " of a catalog; " + words_of(TableContent::events) +
+                       " of events; " + words_of(TableContent::profiles) + " of histories");
   const std::size_t colon = column.column.rfind(':');
   if (colon == column.column.npos || word->forms.empty()) return column;
   column.form = column.column.substr(colon + 1);
   if (!is_listed(word->forms, column.form))
-    refuse(column.word + " has no form " + quoted_word(column.form), "one of " + std::string(word->forms));
+    refuse_columns(column.word + " has no form " + quoted_word(column.form),
+                   "one of " + std::string(word->forms));
   column.column.resize(colon);
   return column;
 }
@@ -86,14 +87,14 @@ TableColumns complete(std::vector<TableColumn> list) {
   const std::string rows = std::string(content_names[content]) + " (" + words_of(columns.content) + ")";
   for (const TableColumn& column : columns.list) {
     if (!find_word(column.word)->belongs[content])
-      refuse(column.word + " does not belong to " + rows, "columns of one kind of rows");
+      refuse_columns(column.word + " does not belong to " + rows, "columns of one kind of rows");
     if (std::ranges::count(columns.list, column.word, &TableColumn::word) > 1)
-      refuse(column.word + " is given twice", "each word once");
+      refuse_columns(column.word + " is given twice", "each word once");
   }
   for (const char* const needed : {"user", "item"})
     if (find_word(needed)->belongs[content] && !columns.find(needed))
-      refuse(std::string("there is no column for ") + needed + " of " + rows,
-             std::string(needed) + "=COLUMN, or a column of this name");
+      refuse_columns(std::string("there is no column for ") + needed + " of " + rows,
+                     std::string(needed) + "=COLUMN, or a column of this name");
   return columns;
 }
 
