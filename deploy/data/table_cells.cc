@@ -70,7 +70,8 @@ std::int64_t TableCells::time_of(const Cell& cell, std::string_view word, const 
   const TimeForm form = form_of(columns_.find(word));
   auto read = read_time(cell.text, form, where);
   if (auto* refusal = std::get_if<Refusal>(&read)) {
-    if (form == TimeForm::whole_seconds && !cell.text.empty())
+    const bool names_a_form = refusal->expected.find(":iso") != std::string::npos;
+    if (form == TimeForm::whole_seconds && !cell.text.empty() && !names_a_form)
       refusal->expected += ", or the column's form, such as " + std::string(word) + "=" +
                            columns_.find(word)->column + ":ms (s, ms, us, ns or iso)";
     fail(word, std::move(*refusal));

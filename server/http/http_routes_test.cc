@@ -67,6 +67,14 @@ TEST_SUITE("routes") {
     CHECK(refusal_of(line(BulkKind::users, R"({"user":"x","delete":false})")).code == "unknown_field");
   }
 
+  TEST_CASE("routes: an item is published unless its line says that it is not yet") {
+    const auto publishes = [](std::string_view body) {
+      return message_of<PutItem>(route_line(BulkKind::items, {"POST", "/v1/items", body, ""}, {}, {})).publish;
+    };
+    CHECK(publishes(R"({"item":"x","tokens":[1]})"));
+    CHECK_FALSE(publishes(R"({"item":"x","tokens":[1],"publish":false})"));
+  }
+
   TEST_CASE("routes: a completion becomes a message with the header's tenant") {
     const auto m =
         message_of<CompleteRequest>(ask("POST", "/v1/completions", R"({"prompt":[1,2],"n":3})", "acme"));
