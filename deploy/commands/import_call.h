@@ -16,7 +16,7 @@ struct ImportLines {
   std::string path;  // "/v1/items", or "/v1/items?model=NAME" for a server of several models
   std::size_t count = 0;
   std::function<std::string(std::size_t row)> line;  // without its end
-  // Such as "items.csv:17". `field`: of a refusal, such as "history[3]", or "".
+  // Returns a place such as "items.csv:17". `field`: of a refusal, such as "history[3]", or "".
   std::function<std::string(std::size_t row, const std::string& field)> where;
 };
 

@@ -7,8 +7,8 @@
 
 namespace troupe::deploy {
 
-// What a library takes for the end of a compressed file, such as a damaged second member, is damage here: the
-// file is read whole or refused.
+// Reads a file whole or names its fault: the end of a compressed file is never where a library stops reading,
+// as it does at a damaged second member, but where the last member ends.
 class ByteSource {
  public:
   // "-" is standard input. Throws ImportError (deploy/data/text_file.h) for a file that cannot be opened.

@@ -40,7 +40,7 @@ struct DataRows {
   std::string where(std::size_t row) const {  // such as "users.jsonl:101"
     return name_of_input(file) + ":" + std::to_string(lines.at(row));
   }
-  // Such as "users.jsonl:101: history[7]", or "events.csv:9000".
+  // Returns "users.jsonl:101: history[7]", or "events.csv:9000" of an event with a line of its own.
   std::string where_event(std::size_t row, std::size_t event) const {
     if (event_lines.empty()) return where(row) + ": history[" + std::to_string(event) + "]";
     return name_of_input(file) + ":" + std::to_string(event_lines.at(row).at(event));

@@ -14,7 +14,7 @@ struct TableColumn {
   bool operator==(const TableColumn&) const = default;
 };
 
-// What a row of the table is.
+// Kind of a table, by what a row of it is.
 enum class TableContent : std::uint8_t {
   items,    // an item: has no user
   events,   // a user's event: user and item

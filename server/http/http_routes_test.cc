@@ -69,7 +69,8 @@ TEST_SUITE("routes") {
 
   TEST_CASE("routes: an item is published unless its line says that it is not yet") {
     const auto publishes = [](std::string_view body) {
-      return message_of<PutItem>(route_line(BulkKind::items, {"POST", "/v1/items", body, ""}, {}, {})).publish;
+      return message_of<PutItem>(route_line(BulkKind::items, {"POST", "/v1/items", body, ""}, {}, {}))
+          .publish;
     };
     CHECK(publishes(R"({"item":"x","tokens":[1]})"));
     CHECK_FALSE(publishes(R"({"item":"x","tokens":[1],"publish":false})"));
