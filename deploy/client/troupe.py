@@ -218,8 +218,8 @@ class Client:
 
     def embed(self, inputs: Inputs, **options: Any) -> Json:
         """Returns the embedding of each text (or list of token ids), or of a user or a history (a mapping) of
-        a model whose tokens are items, in OpenAI's form. options: encoding_format, add_special_tokens, request_timestamp,
-        budget_us."""
+        a model whose tokens are items, in OpenAI's form. options: encoding_format, add_special_tokens,
+        request_timestamp, budget_us."""
         return self._ask("POST", "/v1/embeddings", self._of_model({"input": inputs, **options}))
 
     def tokenize(self, prompt: Union[str, Items], **options: Any) -> Json:

@@ -102,8 +102,8 @@ struct ListSize {
   std::size_t elements = 0;
 };
 using ListSizes = std::vector<ListSize>;
-template <class Asked>
-ListSizes history_sizes_of(const Asked& asked) {
+template <class ProtoMessage>
+ListSizes history_sizes_of(const ProtoMessage& asked) {
   std::size_t values = 0;
   for (const v1::Feature& feature : asked.event_features()) values += count(feature.values());
   return {{"history", count(asked.history())},

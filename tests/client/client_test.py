@@ -188,7 +188,7 @@ def use_client(troupe, ids):
     visitor = troupe.rank(history=[], candidates=ids[:2])
     cold = troupe.rank("no one yet", ids[:2], unknown_user="cold")
     expect(
-        cold["items"] == visitor["items"] and cold["unknown_user"] == "cold" and "unknown_user" not in visitor,
+        (cold["items"], cold["unknown_user"]) == (visitor["items"], "cold") and "unknown_user" not in visitor,
         "an unknown user is answered as one without events, and the reply says so",
     )
     reranked = troupe.rerank("u1", ids[:3], top_n=1, return_documents=True)

@@ -95,8 +95,8 @@ Value value_of(const PutItem& put) {
   return {.id = put.item, .title = put.title, .tokens = put.tokens, .identifier = put.identifier};
 }
 // `id`: of the row whose history a request has.
-template <class Asked>
-Value value_of_history(const Asked& asked, const std::string& id) {
+template <class RequestMessage>
+Value value_of_history(const RequestMessage& asked, const std::string& id) {
   return {.id = id, .list = asked.history, .features = by_name(asked.event_features)};
 }
 Value value_of(const RankRequest& asked) {
@@ -191,11 +191,11 @@ bool is_of_events(const DrawnRow& row) {
   return row.kind == Kind::user && faults.contains(row.fault);
 }
 
-template <class Asked>
-Outcome checked_history(const char* reader, const Asked& asked, const DrawnRow& row) {
+template <class RequestMessage>
+Outcome checked_history(const char* reader, const RequestMessage& asked, const DrawnRow& row) {
   const auto own = router::own_history(asked);
   if (!own) return {reader, std::nullopt, std::nullopt};
-  const PromptForm& read_by = std::is_same_v<Asked, RankRequest> ? form : generator;
+  const PromptForm& read_by = std::is_same_v<RequestMessage, RankRequest> ? form : generator;
   if (const auto fault = router::validate(asked, read_by, router_limits)) return refused(reader, *fault, row);
   if (const auto fault = validate_history(*own, stored)) return refused(reader, *fault, row);
   return {reader, value_of_history(asked, row.id), std::nullopt};
