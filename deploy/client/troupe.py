@@ -308,7 +308,8 @@ class Client:
     # ---- operations ----
 
     def reload_model(self, model: str, **options: Any) -> int:
-        """Serves another version of the model. options: catalog, share. Needs admin rights."""
+        """Serves another version of the model, named by its hash or by its directory. options: catalog,
+        share. Needs admin rights."""
         return self._ask("POST", self._query("/v1/models/reload"), {"model": model, **options})["version"]
 
     def reload_catalog(self, catalog: str, **options: Any) -> int:

@@ -43,7 +43,6 @@ struct ServedModel {
   PromptForm prompt;
   std::shared_ptr<const kernels::Prototypes> prototypes;  // null: the model has none
   OpenedModel opened;                                     // emptied once the worker has taken it
-  std::shared_ptr<VersionFolder> versions;                // null: model.versions is empty
   // Profiles and items of one model among several; null: they are in the node's store or in Redis.
   std::unique_ptr<Store> store;
   std::unique_ptr<FeatureStore> features;
@@ -54,6 +53,7 @@ struct ServedModel {
   std::unique_ptr<RecordPort> record_port;        // in front of the coordination's
   std::unique_ptr<PlacementPort> placement_port;  // in front of both; null: pool.placement is no file
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
+  std::shared_ptr<VersionFolder> versions;  // null: model.versions is empty
 
   server::ModelText text() const;
   bool has_sharded_table() const;  // its item embedding is spread over the workers' pools

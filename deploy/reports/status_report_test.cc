@@ -70,6 +70,16 @@ TEST_CASE("status: a small healthy cluster takes ten lines at most, with nodes b
   CHECK(has(text, "25.0 %"));  // pages used
 }
 
+TEST_CASE("status: versions of a model have the names of their directories before them") {
+  json named = cluster();
+  named["actors"][0] = router(
+      1, {{"model_version_name", "spring"}, {"next_model_name", "summer, stable"}, {"next_share", "0.1"}});
+  named["actors"][0]["fields"][3]["value"] = "fedcba9876543210";  // next_model
+  CHECK(has(summary(named),
+            "model spring 0123456789a… (rank, score), catalog c7, next summer, stable "
+            "fedcba98765… for 0.1 of the users; precompute"));
+}
+
 TEST_CASE("status: what is wrong is a warning that names the node") {
   json sick = cluster();
   sick["actors"][0] = router(1, {{"worker", "2: lost, heard 900 ms ago"},

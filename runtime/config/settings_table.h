@@ -78,9 +78,11 @@ TROUPE_SETTING(model, table_bandwidth, size, "0B", "0B..16TiB", "",
 TROUPE_SETTING(model, table_refill, size, "64MiB", "0B..16TiB", "",
                "Bytes per second, including the reads of passes, at which new pages of the row area are "
                "refilled with the rows evicted last. 0: only rows that passes miss are read.")
-TROUPE_SETTING(model, versions, text, "", "", "",
-               "Folder with one model directory per version, named by the version, for /v1/models/reload. "
-               "Empty: the model cannot be changed while serving.")
+TROUPE_SETTING(
+    model, versions, text, "", "", "",
+    "Folder with one model directory per version, for /v1/models/reload. Each is named by the version "
+    "that it holds, or by any other name, by which requests may then call it. Empty: the model "
+    "cannot be changed while serving.")
 TROUPE_CHOICE(model, weights, Weights, f32,
               "Format of the weights of linear layers. bf16 takes half of the memory, loses nothing of a "
               "checkpoint in BF16, and is up to twice as fast on CPUs with AVX512_BF16, which round "

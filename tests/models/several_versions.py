@@ -1,6 +1,6 @@
 """Gives one of several models another version: to half of its users, to all, and back, while the other
-models stay
-as they are. Used by several.py (a single node) and cluster.py."""
+models stay as they are. The new version is named by its directory, the old one by itself. Used by several.py
+(a single node) and cluster.py."""
 import os
 import pathlib
 import subprocess
@@ -13,6 +13,7 @@ import several
 from versions import make_other
 
 MODEL, RANKER = "games", "tiny-ranker-games"
+NAME = "summer"  # of the new version
 
 
 def ranked(node, case, number):
@@ -75,8 +76,9 @@ class Versions:
                 )
             answers = [ranked(node, case, number) for number, case in enumerate(self.cases)]
         version = answers[0][0]
+        # The first directory is named by the version that it holds, the second has a name of its own.
+        (self.folder / (NAME if self.answers else version)).symlink_to(model)
         self.answers[version] = [scores for _, scores in answers]
-        (self.folder / version).symlink_to(model)
         return version
 
     def check(self, servers, what, allowed, faults):
@@ -105,7 +107,10 @@ class Versions:
         status, reply = servers[0].ask("POST", "/v1/models/reload", {"model": self.new})
         if (status, reply.get("error", {}).get("code")) != (400, "which_model"):
             faults.append(f"a reload that names no model gave {status} {reply}")
-        servers[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new, "share": 0.5})
+        servers[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": NAME, "share": 0.5})
+        listed = [model.get("version_name") for model in servers[0].send("GET", "/v1/models")["data"]]
+        if listed.count(NAME) != 1:
+            faults.append(f"half of the users: /v1/models lists the names {listed}; expected {NAME} once")
         for node in servers:
             listed = [
                 (model["id"], model["version"], model.get("share"))
