@@ -50,7 +50,7 @@ class VersionFolder {
   bool has_unopened() const;  // there are directories with other names than versions, and unknown content
 
  private:
-  struct Held {
+  struct DirectoryContent {
     std::string files;  // names, sizes and times
     std::string version;
   };
@@ -62,8 +62,8 @@ class VersionFolder {
   const ModelFamilies families_;
   const Config config_;
   const std::filesystem::path folder_;
-  mutable std::mutex mutex_;          // guards what follows; models are opened outside of it
-  std::map<std::string, Held> held_;  // by the directory's name
+  mutable std::mutex mutex_;                      // guards what follows; models are opened outside of it
+  std::map<std::string, DirectoryContent> held_;  // by the directory's name
 };
 
 }  // namespace troupe::deploy

@@ -77,7 +77,7 @@ TEST_SUITE("environment") {
           "the environment variable TROUPE_HTTP_PORT: http.port is x; expected 0..65535");
     CHECK(error_of({"TROUPE_HTTP_PORT="}) ==
           "the environment variable TROUPE_HTTP_PORT: http.port is empty; expected 0..65535");
-    CHECK(error_of({"TROUPE_HTTP_PORT=1", "TROUPE_HTTP_PORT=x"}) == "");  // as getenv
+    CHECK(error_of({"TROUPE_HTTP_PORT=1", "TROUPE_HTTP_PORT=x"}) == "");  // the first counts
   }
 
   TEST_CASE("environment: an unknown variable is refused with the nearest known one") {
