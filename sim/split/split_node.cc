@@ -43,8 +43,7 @@ SplitNode::SplitNode(const SplitTimes& times, const SplitNodeOptions& options)
           shadow_options(options, std::uint64_t{times.sizes().pages} * times.sizes().rows_per_page, 8)),
       kv_shadow_(shadow_options(options, times.sizes().pages, 1)),
       pace_(options.refill_per_s, refill_interval),
-      alpha_(options.alpha),
-      p99_us_(options.slo_us) {
+      alpha_(options.alpha) {
   for (std::uint32_t page = times.sizes().pages; page > 0; --page) row_pages_.push_back(page - 1);
   set_alpha(alpha_);
 }
@@ -106,7 +105,7 @@ void SplitNode::refill_rows(double at_us) {
   rows_.release(batch);
 }
 
-SplitNode::ServedRequest SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
+double SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
   refill_rows(request.at_us);
   const bool hit = use_kv(request);
   const double missing = use_rows(rows);
@@ -114,9 +113,8 @@ SplitNode::ServedRequest SplitNode::serve(const SplitRequest& request, std::span
   const StationTimes served{missing * times_.row_us(),
                             hit ? times_.reused_us(request.length) : times_.computed_us(request.length)};
   const double latency = stations_.serve(request.at_us, served) - request.at_us;
-  const double worth = worth_of(served.sum_us());
   if (options_.shadows)
-    for (const std::uint32_t row : rows) row_shadow_.use(row, 1, times_.row_us() * worth);
+    for (const std::uint32_t row : rows) row_shadow_.use(row, 1, times_.row_us());
   latencies_.push_back(static_cast<float>(latency));
   hot_ += request.hot;
   kv_hits_ += hit;
@@ -126,22 +124,13 @@ SplitNode::ServedRequest SplitNode::serve(const SplitRequest& request, std::span
   late_ += latency > options_.slo_us;
   served_.copy_us += served.copy_us;
   served_.compute_us += served.compute_us;
-  return {latency, worth};
+  return latency;
 }
 
-// Weights a request by the value of serving it one microsecond sooner. The tail of a queue's waits falls as
-// e^(-theta t), where theta solves lambda (E[e^(theta S)] - 1) = theta for service times S
-// (Cramér-Lundberg), so a request counts e^(theta S). The condition that one in a hundred exceeds the P99
-// gives theta.
-double SplitNode::worth_of(double served_us) const {
-  if (!options_.tail_worth) return 1;
-  return std::exp(std::log(100) * std::min(1.0, served_us / p99_us_));
-}
-
-void SplitNode::note_user(const SplitRequest& request, double worth) {
+void SplitNode::note_user(const SplitRequest& request) {
   if (!options_.shadows) return;
   const double spared = times_.computed_us(request.length) - times_.reused_us(request.length);
-  kv_shadow_.use(request.user, times_.kv_pages(request.length), spared * worth);
+  kv_shadow_.use(request.user, times_.kv_pages(request.length), spared);
 }
 
 placement::SplitState SplitNode::measure() const {
@@ -158,7 +147,6 @@ placement::SplitState SplitNode::measure() const {
 }
 
 void SplitNode::start_window() {
-  if (!latencies_.empty()) p99_us_ += 0.3 * (quantile(latencies_, 0.99) - p99_us_);
   latencies_.clear();
   hot_ = kv_hits_ = rows_used_ = row_hits_ = events_ = late_ = 0;
   served_ = {};

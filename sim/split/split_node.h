@@ -28,7 +28,6 @@ struct SplitNodeOptions {
   std::uint32_t shards = 1'024, rows_per_shard = 4'096;
   bool shadows = true;  // keep shadow caches, for policies that read them
   double shadow_kept = 0.5;
-  bool tail_worth = true;       // weigh savings by what they spare in the P99, not in the mean
   double refill_per_s = 3.2e9;  // bytes of rows; misses count towards it; 0 = no refill
 };
 
@@ -36,15 +35,11 @@ class SplitNode {
  public:
   SplitNode(const SplitTimes& times, const SplitNodeOptions& options);
 
-  struct ServedRequest {
-    double latency_us;
-    double worth;  // value of serving such a request one microsecond sooner
-  };
-  ServedRequest serve(const SplitRequest& request, std::span<const std::uint32_t> rows);
+  double serve(const SplitRequest& request, std::span<const std::uint32_t> rows);  // returns the latency
   // Records a request of a user whose home is this node, wherever it was served. The savings of the user's
   // keys count where they would be kept. Counted at the serving node, a user whose keys were dropped would
   // never be seen to return.
-  void note_user(const SplitRequest& request, double worth);
+  void note_user(const SplitRequest& request);
   // Returns what rows, and keys and values, would have saved so far, by hundredths of the pool.
   using SavingsOfAreas = std::array<placement::Savings, 2>;
   SavingsOfAreas savings() const { return {row_shadow_.savings(), kv_shadow_.savings()}; }
@@ -67,7 +62,6 @@ class SplitNode {
   bool use_kv(const SplitRequest& request);
   double use_rows(std::span<const std::uint32_t> rows);
   void refill_rows(double at_us);
-  double worth_of(double served_us) const;
   placement::SplitState measure() const;
   void start_window();
   void set_alpha(double alpha);
@@ -81,7 +75,7 @@ class SplitNode {
   placement::ShadowCache row_shadow_, kv_shadow_;
   Stations stations_;
   actors::RefillPace pace_;
-  double alpha_, p99_us_;  // P99: a running mean over windows
+  double alpha_;
   // Counts of the current window.
   std::vector<float> latencies_;
   double hot_ = 0, kv_hits_ = 0, rows_used_ = 0, row_hits_ = 0, events_ = 0, late_ = 0;

@@ -26,7 +26,6 @@ class SplitCluster {
                                 .rows_per_shard = workload_.rows_per_shard(),
                                 .shadows = options.shadows,
                                 .shadow_kept = options.shadow_kept,
-                                .tail_worth = options.tail_worth,
                                 .refill_per_s = options.refill_per_s};
     for (std::uint32_t n = 0; n < options.nodes; ++n) {
       nodes_.push_back(std::make_unique<SplitNode>(times_, node));
@@ -54,9 +53,9 @@ class SplitCluster {
       const auto rows = workload_.rows_of(request.user, request.length);
       const std::uint32_t n = choose(request);
       if (oracle_) oracle_->serve(n, request, rows);
-      const SplitNode::ServedRequest served = nodes_[n]->serve(request, rows);
-      nodes_[user_home(request.user, options_.nodes)]->note_user(request, served.worth);
-      latencies_.push_back(static_cast<float>(served.latency_us));
+      const double latency = nodes_[n]->serve(request, rows);
+      nodes_[user_home(request.user, options_.nodes)]->note_user(request);
+      latencies_.push_back(static_cast<float>(latency));
     }
   }
 

@@ -23,10 +23,9 @@ struct SplitRunOptions {
   double slo_us = 30'000;
   std::uint32_t warm_up = 12;  // windows that do not count
   double table_tb = 5;
-  double shadow_kept = 0.9;
+  double shadow_kept = 0.98;  // as the production allocator (AllocatorConfig::kept)
   bool shadows = false;
   bool pooled = false;  // every node decides by the savings of all nodes
-  bool tail_worth = SplitNodeOptions{}.tail_worth;
   double refill_per_s = SplitNodeOptions{}.refill_per_s;
   std::uint32_t oracle_draws = 0;  // of arrival times; 0 = alpha* is not searched. Needs routing `home`
   // alpha* of each window from a run of the same requests, so that it is not searched again.

@@ -20,16 +20,17 @@ SplitRunOptions split_setting(const SplitData& data, std::uint32_t layers, Regim
   SplitRunOptions options;
   options.sizes.layers = layers;
   options.sizes.tables = 10;
-  options.sizes.efficiency = 0.45;
+  options.sizes.efficiency = 0.30;
+  options.sizes.gather = 1.0 / 3;
   SplitWorkloadOptions& w = options.workload;
   w.regime = regime;
   w.users = static_cast<std::uint32_t>(data.users / devices);
   w.hot_share = data.hot_share;
   w.row_skew = 1.1;
   w.visit_requests = 10;
-  w.return_s = 4;
+  w.return_s = 6;
   w.return_sigma = 0.3;
-  w.per_second = layers <= 3 ? 92 : 62;
+  w.per_second = 42;
   return options;
 }
 

@@ -88,7 +88,6 @@ const std::map<std::string, SplitMemberRule>& split_members() {
       {"pid_row_cost", range(&E::pid_row_cost, 0, 1'000)},
       {"seed", range(&E::seed, 0, 1e15)},
       {"pooled", flag(&E::pooled)},
-      {"tail_worth", flag(&E::tail_worth)},
       {"by_window", flag(&E::by_window)}};
   return all;
 }
@@ -147,7 +146,6 @@ void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trai
     options.alpha = placement::make_experiment_split(e.policy, choice) ? std::stod(e.policy.substr(7)) : 0.5;
   options.shadows = e.policy == "marginal";
   options.pooled = e.pooled;
-  options.tail_worth = e.tail_worth;
   if (e.kept >= 0) options.shadow_kept = e.kept;
   options.policy = [policy = e.policy, choice](std::uint32_t) {
     return placement::make_experiment_split(policy, choice);

@@ -30,7 +30,6 @@ struct SplitExperiment {
   // For `marginal`, below 0 = the serving policy's: what is kept of earlier windows, and the least gain.
   double kept = -1, better = -1;
   bool pooled = false;      // `marginal` decides by the savings of all nodes
-  bool tail_worth = true;   // savings are weighed by what they spare in the P99
   double pid_row_cost = 1;  // for `pid`: factor of the rows' cost
   std::uint64_t seed = 1;
   bool by_window = false;  // include every window in the result

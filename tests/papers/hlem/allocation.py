@@ -4,11 +4,11 @@ import statistics
 
 import paper
 from figures import interval
-from runs import SEEDS, TABLE, TUNING_SEED, experiment, mean_of, values
+from runs import HOME_RATE, SEEDS, TABLE, TUNING_SEED, experiment, mean_of, values
 
 LEARNED = ["pid", "trees", "bayes", "ppo", "smart", "marginal", "marginal, pooled"]
 PID_ROW_COSTS = [0.05, 0.1, 0.2, 0.35, 0.6, 1, 2]  # factors of what a miss of rows costs
-SHAPE_SEEDS = 2  # seeds of Figure 15
+SHAPE = dict(nodes=8, windows=24)  # Figure 15
 
 
 def pid_setting(sim):
@@ -112,14 +112,19 @@ def arithmetic(sim, report):
 
 
 def figure_15(sim, report):
-    """The slope was in view when the world's constants were chosen."""
+    """The slope was in view when the world's constants were chosen. Hot users come beside the others' unchanged
+    requests, as in bursts, so the rate grows with their share."""
     stars = []
+    least = min(hot for hot, _ in paper.FIGURE_15.values())
     for hot, alpha in paper.FIGURE_15.values():
+        rate = round(HOME_RATE * (1 - least) / (1 - hot), 1)
         runs = {
             policy: sim.of(
                 [
-                    experiment(data="books", hot_share=hot, policy=policy, seed=seed, windows=24)
-                    for seed in SEEDS[:SHAPE_SEEDS]
+                    experiment(
+                        **SHAPE, data="books", hot_share=hot, policy=policy, seed=seed, requests_per_s=rate
+                    )
+                    for seed in SEEDS[:2]
                 ]
             )
             for policy in ("smart", "marginal")
@@ -129,12 +134,13 @@ def figure_15(sim, report):
             report.say("Figure 15", what, alpha, mean_of(results, "alpha"))
         stars.append(mean_of(runs["marginal"], "best"))
         report.say("Figure 15", f"books, hot share {hot}: alpha*", alpha, stars[-1])
+    fall = stars[0] - stars[-1]
     report.holds(
         "Figure 15",
         "books: alpha* falls with the hot share by",
         "0.25",
-        f"{stars[0] - stars[-1]:.2f}",
-        0.125 <= stars[0] - stars[-1] <= 0.5,
+        f"{fall:.2f}",
+        0.125 <= fall <= 0.5,
         in_view=True,
     )
 
