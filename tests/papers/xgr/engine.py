@@ -2,9 +2,13 @@
 core. A result is named "shape width prompt vocabulary/variant, normalisation"."""
 
 import json
+import os
 import subprocess
 import sys
 
+SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "..", "shared")
+# Trained generators, the data of their catalogs, and how many test events are searched.
+TRAINED = {"tiny-onerec": ("amazon-industrial", 1500), "tiny-onerec-beauty": ("amazon-beauty", 4000)}
 VARIANTS = ["troupe", "independent", "tree", "full sort", "unconstrained"]
 VOCABULARY = 32_768  # of the shapes
 
@@ -32,10 +36,21 @@ def flat(run):
     return numbers
 
 
+def bench(lab, options):
+    """Returns the runs of `troupe-lab bench generate`."""
+    command = [lab, "bench", "generate", "--json", "-"]
+    for name, value in options.items():
+        command += [f"--{name}", str(value)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
+    return json.loads(done.stdout)["runs"]
+
+
 def run(lab, point):
     """Returns name → result of all variants under both normalisations."""
-    command = [lab, "bench", "generate", "--shape", point.shape, "--json", "-"]
     options = dict(
+        shape=point.shape,
         width=point.width,
         prompt=point.prompt,
         vocabulary=point.vocabulary,
@@ -44,14 +59,31 @@ def run(lab, point):
         engines=",".join(VARIANTS),
         normalised="vocabulary,allowed",
     )
-    for name, value in options.items():
-        command += [f"--{name}", str(value)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
-    return {
-        point.of(one["engine"], one["normalised"]): flat(one) for one in json.loads(done.stdout)["runs"]
-    }
+    return {point.of(one["engine"], one["normalised"]): flat(one) for one in bench(lab, options)}
+
+
+def recall_name(model, normalised):
+    return f"recall {model}/troupe, {normalised}"
+
+
+def trained_models():
+    """Returns those of the trained models that are beside the checkout, with their data."""
+    folders = lambda model: [f"{SHARED}/models/{model}", f"{SHARED}/data/{TRAINED[model][0]}"]
+    return [model for model in TRAINED if all(map(os.path.isdir, folders(model)))]
+
+
+def recall(lab, model):
+    """Returns name → result of a trained model's searches under both normalisations."""
+    data, events = TRAINED[model]
+    options = dict(
+        model=f"{SHARED}/models/{model}",
+        data=f"{SHARED}/data/{data}",
+        width=128,
+        requests=events,
+        engines="troupe",
+        normalised="vocabulary,allowed",
+    )
+    return {recall_name(model, one["normalised"]): flat(one) for one in bench(lab, options)}
 
 
 def points(shapes, widths):

@@ -93,6 +93,22 @@ class Short(unittest.TestCase):
         self.assertEqual(judge.floor(ours, theirs), 4)
 
 
+class Recall(unittest.TestCase):
+    def rows(self, allowed):
+        found = {
+            judge.engine.recall_name("m", normalised): dict(recall_at_10=value, requests=1600)
+            for normalised, value in (("vocabulary", 0.2), ("allowed", allowed))
+        }
+        report = Report()
+        judge.judge_recall(report, found, ["m"])
+        return [row["ok"] for row in report.rows]
+
+    def test_recalls_within_a_standard_error_hold(self):
+        self.assertEqual(self.rows(0.2099), [True])  # the error is 0.01
+        self.assertEqual(self.rows(0.2101), [False])
+        self.assertEqual(self.rows(0.1899), [False])
+
+
 class Goodput(unittest.TestCase):
     def rows(self, independent):
         found = {}

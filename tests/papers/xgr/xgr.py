@@ -17,7 +17,7 @@ import judge  # noqa: E402
 import load  # noqa: E402
 from checks import Report, read_explained  # noqa: E402
 
-PARTS = ["engine", "vocabularies", "load"]
+PARTS = ["engine", "vocabularies", "recall", "load"]
 
 
 def words(kind):
@@ -113,6 +113,8 @@ def judge_paper(options, results, explained):
     if "vocabularies" in options.parts:
         judge.judge_search(report, results, engine.vocabularies())
         judge.judge_masks(report, results, engine.vocabularies())
+    if "recall" in options.parts:
+        judge.judge_recall(report, results, engine.trained_models())
     if "load" in options.parts:
         for shape in options.shapes:
             for width in options.widths:
@@ -152,6 +154,10 @@ def main():
         measure_points(options, kept, engine.points(options.shapes, options.widths))
     if "vocabularies" in options.parts:
         measure_points(options, kept, engine.vocabularies())
+    if "recall" in options.parts:
+        for model in engine.trained_models():
+            names = [engine.recall_name(model, "vocabulary")]
+            kept.add(names, lambda model=model: engine.recall(options.lab, model))
     if "load" in options.parts:
         measure_load(options, kept)
     explained = read_explained(os.path.join(HERE, "README.md"))
