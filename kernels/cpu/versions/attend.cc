@@ -78,6 +78,20 @@ const TileOps& pair_ops(std::size_t rows) {
   if (rows <= 4) return kPairOps<4>;
   return rows <= 8 ? kPairOps<8> : kPairOps<kTileRows>;
 }
+
+template <std::size_t R>
+inline constexpr TileOps kRoundedInPlaceOps = {R,
+                                               &weigh_in_place<R, false, Rounding::floats>,
+                                               &weigh_in_place<R, true, Rounding::floats>,
+                                               &accumulate<R, 2, false>,
+                                               &accumulate<R, 1, false>,
+                                               nullptr,
+                                               nullptr};
+
+const TileOps& rounded_in_place_ops(std::size_t rows) {
+  if (rows <= 1) return kRoundedInPlaceOps<1>;
+  return rows <= 2 ? kRoundedInPlaceOps<2> : kRoundedInPlaceOps<kInPlaceRows>;
+}
 #endif
 
 // The smallest tile that holds `rows` rows.
@@ -97,6 +111,7 @@ const TileOps& in_place_ops(std::size_t rows) {
 const TileOps& tile_ops(Keys keys, std::size_t rows) {
 #if TROUPE_PAIR_TARGET
   if (keys == Keys::pairs) return pair_ops(rows);
+  if (keys == Keys::in_place_rounded) return rounded_in_place_ops(rows);
 #endif
   return keys == Keys::in_place ? in_place_ops(rows) : packed_ops(rows);
 }
@@ -217,7 +232,7 @@ class RowBlock {
     for (std::size_t i = 0; i < kTileRows; ++i)
       queries[i] = i < rows ? task_.queries + offset(first + i, task_.query_stride) : kZeros;
     const std::size_t count = tile.ops->rows * task_.head_dim;
-    if (keys_ == Keys::in_place) {
+    if (stay_in_place(keys_)) {
       for (std::size_t i = 0; i < tile.ops->rows; ++i)
         std::memcpy(tile.queries + i * task_.head_dim, queries[i], task_.head_dim * sizeof(float));
     } else {
@@ -229,6 +244,7 @@ class RowBlock {
       hn::Store(hn::Mul(hn::Load(d, q), factor), d, q);
 #if TROUPE_PAIR_TARGET
     if (keys_ == Keys::pairs) round_queries(tile.queries, task_.head_dim, tile.ops->rows);
+    if (keys_ == Keys::in_place_rounded) round_floats(tile.queries, count);
 #endif
     std::fill(tile.state.largest, tile.state.largest + kTileRows, kLowest);
     std::fill(tile.state.limit, tile.state.limit + kTileRows, kLowest);
@@ -351,9 +367,10 @@ class RowBlock {
 Keys keys_of(const AttendTask& task, bool may_pair) {
   const std::size_t vectors = std::size_t{task.rows} * task.heads;
   const bool twice = task.mass != nullptr;
-  if (vectors <= kInPlaceRows && task.head_dim % kLanes == 0 && !twice) return Keys::in_place;
   const bool pairs = may_pair && task.may_round && !twice && task.head_dim % 2 == 0 &&
                      all_bf16(task.context) && all_bf16(task.tail);
+  if (vectors <= kInPlaceRows && task.head_dim % kLanes == 0 && !twice)
+    return pairs ? Keys::in_place_rounded : Keys::in_place;
   return pairs ? Keys::pairs : Keys::packed;
 }
 
@@ -373,9 +390,9 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch, bool may_pair) {
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
   float* const slot = wide_keys + key_floats;
-  if (keys == Keys::in_place) {
-    context.leave_in_place(wide_keys, slot);
-    tail.leave_in_place(wide_keys, slot);
+  if (stay_in_place(keys)) {
+    context.leave_in_place(wide_keys, slot, keys == Keys::in_place_rounded);
+    tail.leave_in_place(wide_keys, slot, keys == Keys::in_place_rounded);
   } else if (one_block) {
     context.pack_on_demand(wide_keys, slot);
     tail.pack_on_demand(wide_keys, slot);

@@ -43,8 +43,11 @@ inline std::size_t count_tokens(std::span<const KvRun> runs) {
   return tokens;
 }
 
-// How a task's keys and values are read.
-enum class Keys : std::uint8_t { packed, in_place, pairs };
+// How a task's keys and values are read. in_place_rounded: queries, weights and rotated keys are rounded
+// as for pairs, so that a row's result does not depend on how many rows are beside it.
+enum class Keys : std::uint8_t { packed, in_place, in_place_rounded, pairs };
+
+constexpr bool stay_in_place(Keys keys) { return keys == Keys::in_place || keys == Keys::in_place_rounded; }
 
 inline bool all_bf16(std::span<const KvRun> runs) {
   return std::ranges::all_of(runs, [](const KvRun& run) { return run.format == KvFormat::bf16; });
@@ -123,7 +126,8 @@ class Panels {
     packs_values_ = values || width_ != value_dim_ || pairs_;
     packing_ = Packing::on_demand;
   }
-  void leave_in_place(float* wide_keys, float* slot) {
+  void leave_in_place(float* wide_keys, float* slot, bool rounds) {
+    rounds_ = rounds;
     wide_keys_ = wide_keys;
     slots_ = slot;
     packing_ = Packing::none;
@@ -251,6 +255,9 @@ class Panels {
         to[i] = first * run.cosines[i] - second * run.sines[i];
         to[half + i] = second * run.cosines[i] + first * run.sines[i];
       }
+#if TROUPE_PAIR_TARGET
+      if (rounds_) round_floats(to, head_dim_);
+#endif
       panel_.key_rows[at] = to;
     }
   }
@@ -288,6 +295,7 @@ class Panels {
   float *wide_keys_ = nullptr, *slots_ = nullptr;
   Packing packing_ = Packing::none;
   bool pairs_, packs_values_ = false;
+  bool rounds_ = false;  // rotated keys that stay in place, to bf16
   Panel panel_;
   const char* ahead_[2 * kPanel * kHeadDimMax * sizeof(float) / kLineBytes];
   std::size_t ahead_count_ = 0;

@@ -90,11 +90,26 @@ HWY_NOINLINE void raise(const float* row_maxima, TileState& state) {
   }
 }
 
+// How the weights of a panel are stored: as they are, rounded to bf16, or so and two keys in a word.
+enum class Rounding : std::uint8_t { none, floats, pairs };
+
+#if TROUPE_PAIR_TARGET
+template <Rounding kRounding>
+HWY_INLINE void store_rounded(__m512i rounded, float* weights) {
+  if constexpr (kRounding == Rounding::pairs) {
+    _mm512_store_si512(weights, rounded);
+  } else {
+    _mm512_store_ps(weights, widen_lower(rounded));
+    _mm512_store_ps(weights + kLanes, widen_upper(rounded));
+  }
+}
+#endif
+
 // Turns the scores s of a panel into weights[i][key] = 2^(score - largest_i), zero where row i does
 // not see the key (kMasked only), and adds them to the totals. Returns true if the rows' outputs
-// must be rescaled before the panel's values are added. kPairs: the weights are rounded to bf16, two
-// keys in a word, and totals are of rounded weights, so that a lone key's value is its row's output.
-template <std::size_t R, bool kMasked, bool kPairs = false>
+// must be rescaled before the panel's values are added. Totals are of the rounded weights, so that a
+// lone key's value is its row's output.
+template <std::size_t R, bool kMasked, Rounding kRounding = Rounding::none>
 HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
   const Floats d;
   const Vec hidden = hn::Set(d, kLowest);
@@ -119,7 +134,7 @@ HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, 
     HWY_ALIGN float row_maxima[R * kLanes];
     TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i)
         hn::Store(hn::Max(s[i][0], s[i][1]), d, row_maxima + i * kLanes);
-    raise<R, kPairs>(row_maxima, state);
+    raise<R, kRounding != Rounding::none>(row_maxima, state);
   }
   TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
     const Vec largest = hn::Set(d, state.largest[i]);
@@ -130,13 +145,13 @@ HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, 
     }
     float* const totals = state.totals + i * kLanes;
 #if TROUPE_PAIR_TARGET
-    if constexpr (kPairs) {
+    if constexpr (kRounding != Rounding::none) {
       const Vec rounded{_mm512_castsi512_ps(round_to_bf16(low.raw, high.raw))};
       const Vec ones{_mm512_castsi512_ps(_mm512_set1_epi16(0x3f80))};
       Vec total = hn::Load(d, totals);
       add_pair_products(rounded, ones, total);
       hn::Store(total, d, totals);
-      hn::Store(rounded, d, weights + i * kPanel);
+      store_rounded<kRounding>(_mm512_castps_si512(rounded.raw), weights + i * kPanel);
       continue;
     }
 #endif
@@ -183,13 +198,13 @@ HWY_NOINLINE bool weigh_pairs(const float* HWY_RESTRICT queries, const Panel& pa
       add_pair_products(q, high, s[i][1]);
     }
   }
-  return weigh<R, kMasked, true>(s, visible, state, weights);
+  return weigh<R, kMasked, Rounding::pairs>(s, visible, state, weights);
 }
 #endif
 
 // weigh() on the scores of queries [columns][R] with keys in place; columns is a multiple of
 // kLanes.
-template <std::size_t R, bool kMasked>
+template <std::size_t R, bool kMasked, Rounding kRounding = Rounding::none>
 HWY_NOINLINE bool weigh_in_place(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
                                  const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
   const Floats d;
@@ -210,7 +225,7 @@ HWY_NOINLINE bool weigh_in_place(const float* HWY_RESTRICT queries, const Panel&
     s[i][0] = infinity_to_nan(hn::Load(d, dots + i * kPanel));
     s[i][1] = infinity_to_nan(hn::Load(d, dots + i * kPanel + kLanes));
   }
-  return weigh<R, kMasked>(s, visible, state, weights);
+  return weigh<R, kMasked, kRounding>(s, visible, state, weights);
 }
 
 // One column block, C vectors wide: out[i] = rescale_i * out[i] + sum over keys in [begin, end) of

@@ -43,6 +43,23 @@ HWY_INLINE __m512i interleave_halves(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
 }
 
+// Returns the numbers of the lower or upper half of a vector of bf16 numbers.
+HWY_INLINE __m512 widen_lower(__m512i rounded) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(rounded)), 16));
+}
+HWY_INLINE __m512 widen_upper(__m512i rounded) {
+  return _mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(rounded, 1)), 16));
+}
+
+// Rounds `count` floats to bf16 in place, as floats; a multiple of 16.
+inline HWY_NOINLINE void round_floats(float* numbers, std::size_t count) {
+  for (float* const end = numbers + count; numbers < end; numbers += 16) {
+    const __m512 here = _mm512_loadu_ps(numbers);
+    _mm512_storeu_ps(numbers, widen_lower(round_to_bf16(here, here)));
+  }
+}
+
 // Rounds `columns` floats to bf16: [(columns + 1) / 2] words; a missing last number is 0.
 inline HWY_NOINLINE void round_to_pairs(const float* in, std::size_t columns, float* out) {
   std::size_t column = 0;

@@ -47,8 +47,7 @@ HWY_INLINE V silu_of(D d, V z) {
 }
 
 // Turns the scores of a panel into weights[i][key], zero where row i does not see the key (kMasked only).
-// kPairs: the weights are rounded to bf16, two keys in a word.
-template <std::size_t R, bool kMasked, bool kPairs = false>
+template <std::size_t R, bool kMasked, Rounding kRounding = Rounding::none>
 HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_RESTRICT weights) {
   const Floats d;
   const Vec low = hn::Iota(d, 0.0f), high = hn::Iota(d, float(kLanes));
@@ -60,8 +59,8 @@ HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_
       second = hn::IfThenElseZero(hn::And(hn::Ge(high, begin), hn::Lt(high, end)), second);
     }
 #if TROUPE_PAIR_TARGET
-    if constexpr (kPairs) {
-      _mm512_store_si512(weights + i * kPanel, round_to_bf16(first.raw, second.raw));
+    if constexpr (kRounding != Rounding::none) {
+      store_rounded<kRounding>(round_to_bf16(first.raw, second.raw), weights + i * kPanel);
       continue;
     }
 #endif
@@ -102,11 +101,11 @@ HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& pa
       s[i][1] = hn::MulAdd(q, high, s[i][1]);
     }
   }
-  silu_weights<R, kMasked, kPairs>(s, visible, weights);
+  silu_weights<R, kMasked, kPairs ? Rounding::pairs : Rounding::none>(s, visible, weights);
 }
 
 // Scores of queries [R][columns] with keys in place; columns is a multiple of kLanes.
-template <std::size_t R, bool kMasked>
+template <std::size_t R, bool kMasked, Rounding kRounding = Rounding::none>
 HWY_NOINLINE void silu_in_place(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
                                 const float* HWY_RESTRICT bias, const Visible* visible,
                                 float* HWY_RESTRICT weights, Lines) {
@@ -129,7 +128,7 @@ HWY_NOINLINE void silu_in_place(const float* HWY_RESTRICT queries, const Panel& 
     s[i][1] = hn::Add(infinity_to_nan(hn::Load(d, dots + i * kPanel + kLanes)),
                       hn::Load(d, bias + i * kPanel + kLanes));
   }
-  silu_weights<R, kMasked>(s, visible, weights);
+  silu_weights<R, kMasked, kRounding>(s, visible, weights);
 }
 
 // The tile functions for one number of rows.
@@ -161,6 +160,14 @@ template <std::size_t R>
 inline constexpr SiluOps kSiluPairs = {
     R,       &silu_packed<R, false, true>, &silu_packed<R, true, true>, nullptr,
     nullptr, &accumulate_pairs<R, 2>,      &accumulate_pairs<R, 1>};
+template <std::size_t R>
+inline constexpr SiluOps kSiluRoundedInPlace = {R,
+                                                &silu_in_place<R, false, Rounding::floats>,
+                                                &silu_in_place<R, true, Rounding::floats>,
+                                                &accumulate<R, 2, false>,
+                                                &accumulate<R, 1, false>,
+                                                nullptr,
+                                                nullptr};
 #endif
 
 // The smallest tile that holds `rows` rows.
@@ -173,6 +180,10 @@ inline const SiluOps& silu_ops(std::size_t rows, Keys keys) {
            : rows <= 4 ? kSiluPairs<4>
            : rows <= 8 ? kSiluPairs<8>
                        : kSiluPairs<kTileRows>;
+  if (keys == Keys::in_place_rounded)
+    return rows <= 1   ? kSiluRoundedInPlace<1>
+           : rows <= 2 ? kSiluRoundedInPlace<2>
+                       : kSiluRoundedInPlace<kSiluInPlaceRows>;
 #endif
   if (rows <= 1) return in_place ? kSiluInPlace<1> : kSiluPacked<1>;
   if (rows <= 2) return in_place ? kSiluInPlace<2> : kSiluPacked<2>;
@@ -271,7 +282,7 @@ class SiluBlock {
     for (std::size_t i = 0; i < kTileRows; ++i)
       queries[i] = i < rows ? task_.queries + (first + i) * task_.query_stride : kZeros;
     const std::size_t count = tile.ops->rows * task_.head_dim;
-    if (keys_are_ == Keys::in_place) {
+    if (stay_in_place(keys_are_)) {
       for (std::size_t i = 0; i < tile.ops->rows; ++i)
         std::memcpy(tile.queries + i * task_.head_dim, queries[i], task_.head_dim * sizeof(float));
     } else {
@@ -283,6 +294,7 @@ class SiluBlock {
       hn::Store(hn::Mul(hn::Load(d, q), factor), d, q);
 #if TROUPE_PAIR_TARGET
     if (keys_are_ == Keys::pairs) round_queries(tile.queries, task_.head_dim, tile.ops->rows);
+    if (keys_are_ == Keys::in_place_rounded) round_floats(tile.queries, count);
 #endif
     std::fill(tile.bias, tile.bias + kTileRows * kPanel, 0.0f);
     std::fill(tile.out, tile.out + kTileRows * width_, 0.0f);
@@ -422,9 +434,9 @@ class SiluBlock {
 
 inline Keys silu_keys_of(const SiluAttendTask& task, bool may_pair) {
   const bool whole = task.numbers_of_value() % kLanes == 0 && task.head_dim % kLanes == 0;
-  if (task.rows <= kSiluInPlaceRows && whole) return Keys::in_place;
   const bool pairs =
       may_pair && task.may_round && task.head_dim % 2 == 0 && all_bf16(task.context) && all_bf16(task.tail);
+  if (task.rows <= kSiluInPlaceRows && whole) return pairs ? Keys::in_place_rounded : Keys::in_place;
   return pairs ? Keys::pairs : Keys::packed;
 }
 
@@ -443,9 +455,9 @@ inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch, 
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
   float* const slot = wide_keys + key_floats;
-  if (keys == Keys::in_place) {
-    context.leave_in_place(wide_keys, slot);
-    tail.leave_in_place(wide_keys, slot);
+  if (stay_in_place(keys)) {
+    context.leave_in_place(wide_keys, slot, false);
+    tail.leave_in_place(wide_keys, slot, false);
   } else if (one_block) {
     context.pack_on_demand(wide_keys, slot, true);
     tail.pack_on_demand(wide_keys, slot, true);
