@@ -120,6 +120,7 @@ VersionFolder::OpenedVersion VersionFolder::open(const std::string& version) {
   if (!is_plain_name(version))
     kernels::throw_load_error(folder_, "there is no version " + kernels::in_quotes(version),
                               "the name of a folder in it");
+  const std::lock_guard opening(opening_);
   const fs::path directory = folder_ / version;
   if (is_folder(directory)) {
     OpenedVersion opened = open_directory(directory);
@@ -145,6 +146,7 @@ std::set<std::string> VersionFolder::versions_of(const std::string& word) {
   if (is_version(word)) return {word};
   std::set<std::string> versions;
   if (is_plain_name(word) && is_folder(folder_ / word)) {
+    const std::lock_guard opening(opening_);
     const auto held = held_by(word);
     versions.insert(held ? *held : open_directory(folder_ / word).model.version);
   }
@@ -160,6 +162,11 @@ std::set<std::string> VersionFolder::versions_of(const std::string& word) {
 }
 
 void VersionFolder::look_for(const std::string& version) {
+  const std::lock_guard opening(opening_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (elsewhere_.contains(version)) return;
+  }
   for (const std::string& name : named_directories()) {
     if (const auto held = held_by(name)) {
       if (*held == version) return;
@@ -176,10 +183,13 @@ void VersionFolder::learn(const fs::path& directory, const std::string& version)
   std::error_code ignored;
   fs::path place = fs::absolute(directory, ignored).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();  // "versions/spring/"
-  if (!fs::equivalent(place.parent_path(), folder_, ignored)) return;
+  const bool is_here = fs::equivalent(place.parent_path(), folder_, ignored);
   const std::string name = place.filename().string(), files = files_of(place);
   const std::lock_guard lock(mutex_);
-  held_[name] = {files, version};
+  if (is_here)
+    held_[name] = {files, version};
+  else
+    elsewhere_.insert(version);
 }
 
 std::string VersionFolder::names_of(const std::string& version) const {
@@ -194,10 +204,6 @@ std::string VersionFolder::known_version(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto held = held_.find(name);
   return held == held_.end() ? "" : held->second.version;
-}
-
-bool VersionFolder::has_unopened() const {
-  return std::ranges::any_of(named_directories(), [this](const std::string& name) { return !held_by(name); });
 }
 
 }  // namespace troupe::deploy

@@ -38,16 +38,15 @@ class VersionFolder {
   std::set<std::string> versions_of(const std::string& word);
 
   // Opens directories, those that changed last first, until one holds the version. Those that cannot be
-  // opened are left out.
+  // opened are left out. Opens none for a version that was learned to be elsewhere.
   void look_for(const std::string& version);
 
-  // Remembers what a directory holds, if it is in this folder.
+  // Remembers what a directory holds, or that this version is in no directory of this folder.
   void learn(const std::filesystem::path& directory, const std::string& version);
 
-  // The following know what was opened or learned, and read no model.
+  // Both know what was opened or learned, and read no model.
   std::string names_of(const std::string& version) const;    // separated by commas; "" = none
   std::string known_version(const std::string& name) const;  // "" = none
-  bool has_unopened() const;  // there are directories with other names than versions, and unknown content
 
  private:
   struct DirectoryContent {
@@ -62,8 +61,10 @@ class VersionFolder {
   const ModelFamilies families_;
   const Config config_;
   const std::filesystem::path folder_;
-  mutable std::mutex mutex_;                      // guards what follows; models are opened outside of it
+  std::mutex opening_;        // held while models are opened: one at a time, because each takes memory
+  mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, DirectoryContent> held_;  // by the directory's name
+  std::set<std::string> elsewhere_;               // versions
 };
 
 }  // namespace troupe::deploy
