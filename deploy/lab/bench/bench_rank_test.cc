@@ -121,7 +121,9 @@ TEST_SUITE("bench rank") {
     REQUIRE(run.tenths.size() == 10);
     CHECK(run.tenths.back() > 0.2);
     CHECK(run.tenths.back() == doctest::Approx(run.tenths[1]).epsilon(0.3));
-    FreshCandidates few({"a", "b", "c", "d", "e"}, {{"u", {"a", "a"}, {}, 0}}, 2, 5);
+    EvaluationRow row;
+    row.user = "u", row.history = {"a", "a"};
+    FreshCandidates few({"a", "b", "c", "d", "e"}, {row}, 2, 5);
     std::set<std::set<std::string>> seen;
     for (int i = 0; i < 10; ++i) {  // all combinations that exist
       const auto drawn = few.next();

@@ -2,28 +2,27 @@
 with the mechanism off, or with a run without it in its place: there it must miss."""
 
 import paper
-from runs import CLUSTER_RATE, SYSTEMS, capacity, experiment
+from runs import CLUSTER_RATE, SYSTEMS, experiment
 
-# name → run. Small clusters; `routing: home` has alpha*.
-SMALL = dict(nodes=16, windows=10, warm_up=5)
-FEW = dict(nodes=4, windows=20, warm_up=12, oracle_draws=4)
+# Clusters, and nodes with alpha* (routing `home`).
+SMALL = dict(nodes=16, windows=8, warm_up=4)
+FEW = dict(nodes=4, windows=18, warm_up=12, oracle_draws=2)
 
 
 def cluster(layers, **settings):
-    rate = settings.pop("rate", CLUSTER_RATE[layers])
-    return experiment(**{**SMALL, "layers": layers, "requests_per_s": rate, "data": "books", **settings})
+    return experiment(
+        **{**SMALL, "layers": layers, "requests_per_s": CLUSTER_RATE[layers], "data": "books", **settings}
+    )
 
 
 def experiments():
     static = dict(policy="static:0.4")
     return {
         **{f"KV-Opt, {n} layers": cluster(n, **SYSTEMS["KV-Opt"], nodes=32) for n in paper.DEPTHS},
-        "alpha 0.4, 3 layers": cluster(3, **static, routing="kv", nodes=32),
+        "alpha 0.4, 3 layers": cluster(3, **static, routing="kv"),
         "kv": cluster(6, **static, routing="kv"),
         "joint": cluster(6, **static, routing="joint"),
         "cost": cluster(6, **static, routing="cost"),
-        "overload, joint": cluster(6, **static, routing="joint", rate=2 * CLUSTER_RATE[6]),
-        "overload, home": cluster(6, **static, routing="home", oracle_draws=0, rate=2 * CLUSTER_RATE[6]),
         **{name: experiment(**FEW, policy=name, alpha=0.9) for name in ("marginal", "smart", "static:0.9")},
         "pooled": experiment(**FEW, policy="marginal", alpha=0.9, pooled=True),
         "plenty": experiment(**FEW, policy="static:0.3", memory_gb=1000, tables_tb=0.05),
