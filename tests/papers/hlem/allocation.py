@@ -33,7 +33,7 @@ def runs_of(sim, policy, regime):
 
 
 def constant_at_mean(results):
-    """Returns the mean distance to alpha* of a constant at its mean: the floor for whoever does not follow."""
+    """Returns the mean distance to alpha* of a constant at its mean: the floor of all that do not follow."""
     gaps = []
     for result in results:
         best = [window["best"] for window in result["windows"][TABLE["warm_up"] :]]
@@ -112,8 +112,8 @@ def arithmetic(sim, report):
 
 
 def figure_15(sim, report):
-    """The slope was in view when the world's constants were chosen. Hot users come beside the others' unchanged
-    requests, as in bursts, so the rate grows with their share."""
+    """The slope was in view when the world's constants were chosen. Hot users come beside the others'
+    unchanged requests, as in bursts, so the rate grows with their share."""
     stars = []
     least = min(hot for hot, _ in paper.FIGURE_15.values())
     for hot, alpha in paper.FIGURE_15.values():

@@ -41,7 +41,7 @@ def means_of_table_3(regime):
 
 
 def excess_of_table_3(regime):
-    """Returns by how much alpha* lies outside 0.3 to 0.5 in the mean: |a - 0.3| + |a - 0.5| is 0.2 within, and
-    twice the distance more outside."""
+    """Returns by how much alpha* lies outside 0.3 to 0.5 in the mean: |a - 0.3| + |a - 0.5| is 0.2 within,
+    and twice the distance more outside."""
     column = COLUMNS.index(regime)
     return (TABLE_3["static:0.3"][column] + TABLE_3["static:0.5"][column] - 0.2) / 2
