@@ -70,7 +70,7 @@ BOUNDS = [
     ),
     (
         "SmartAllocator leaves 0.9 for alpha*",
-        lambda r: r["smart"]["gap"] <= 0.5 * r["static:0.9"]["gap"],
+        lambda r: r["smart"]["gap"] <= 0.6 * r["static:0.9"]["gap"],
         {"smart": "static:0.9"},
     ),
     (
