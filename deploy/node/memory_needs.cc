@@ -65,7 +65,8 @@ MemoryNeeds memory_needs(const Config& config, const ServedModels& models, const
       needs.passes += model->config.inference.memory_max;
     const FeatureSettings& features = model->config.features;
     if (roles.router) needs.caches += features.cache_memory;
-    if (roles.router && features.items == FeatureSettings::Items::cached) needs.caches += features.item_memory;
+    if (roles.router && features.items == FeatureSettings::Items::cached)
+      needs.caches += features.item_memory;
   }
   return needs;
 }

@@ -240,9 +240,9 @@ TROUPE_SETTING(features, jitter, real, "0.1", "0..0.9", "",
                "Expiries are shortened by a random share up to this, so that profiles read together are not "
                "all read again together.")
 TROUPE_CHOICE(features, items, Items, whole,
-              "What a router holds of a catalog in Redis. whole: all items. cached: none; it reads the items of "
-              "each request and caches them as features.freshness says, so that the catalog may be larger than "
-              "the router. Such routers rank only.",
+              "What a router holds of a catalog in Redis. whole: all items. cached: none; it reads the items "
+              "of each request and caches them as features.freshness says, so that the catalog may be larger "
+              "than the router. Such routers rank only.",
               whole, cached)
 TROUPE_SETTING(features, item_memory, size, "256MiB", "0B..1TiB", "",
                "Maximum memory of a router's cache of items (features.items: cached).")
@@ -396,8 +396,8 @@ TROUPE_SETTING(inference, batch_tokens_max, integer, "4096", "1..1048576", "toke
                "executor runs a request of more than three full batches, one batch of small requests runs "
                "beside them.")
 TROUPE_SETTING(inference, batch_wait, duration, "0s", "0s..1s", "",
-               "Time that a ready request may wait for others that fill its batch, if it still ends in time. 0: "
-               "a batch begins as soon as an executor is free. For devices on which larger batches pay.")
+               "Time that a ready request may wait for others that fill its batch, if it still ends in time. "
+               "0: a batch begins as soon as an executor is free. For devices on which larger batches pay.")
 TROUPE_SETTING(inference, memory_max, size, "128MiB", "1MiB..16TiB", "",
                "Working memory of forward passes on the CPU. Each executor keeps a share, enough for one "
                "batch; one pass at a time may use all of it, at least what the model's longest prompt "

@@ -73,8 +73,7 @@ TEST_CASE("Redis items: within the expiry an item comes from the cache, and own 
   CHECK(items.find("", {"a", "b"}) == "c3 a=5 b=-");  // absence is cached, too
   CHECK(items.write(item("a", 8)) == "4");
   CHECK(items.find("", {"a"}) == "c4 a=8");
-  const JobResult exact =
-      items.port.run(FindFeatures{.items = {"a", "b"}, .freshness = Freshness::exact}, 0);
+  const JobResult exact = items.port.run(FindFeatures{.items = {"a", "b"}, .freshness = Freshness::exact}, 0);
   CHECK(Router::reported(std::get<Features>(exact), {"a", "b"}) == " a=8 b=7");
   CHECK(items.find("", {"b"}) == "c4 b=7");  // learned by the exact reading
 }
@@ -106,9 +105,9 @@ TEST_CASE("Redis items: a request for stale items does not wait, and they are re
 TEST_CASE("Redis items: profile and items from caches need no Redis") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
-  CachedFeatures cached(std::make_unique<RedisFeaturePort>(items_at(server.address(), Freshness::wait), limits,
-                                                           name_item),
-                        {.usual = Freshness::wait});
+  CachedFeatures cached(
+      std::make_unique<RedisFeaturePort>(items_at(server.address(), Freshness::wait), limits, name_item),
+      {.usual = Freshness::wait});
   cached.run(Write{item("a", 5)}, 0);
   cached.run(Write{user("ann", 7)}, 0);
   const FindFeatures wanted{.tenant = "t", .user = "ann", .items = {"a"}};
