@@ -123,12 +123,14 @@ TROUPE_SETTING(pool, item_share, share, "auto", "0..1", "",
 TROUPE_SETTING(pool, row_share, real, "0", "0..1", "",
                "Share of the pool's pages that rows of embedding tables get at start, in addition to "
                "pool.item_share. Only with model.tables: mapped or sharded.")
-TROUPE_SETTING(pool, split, text, "", "", "",
-               "Policy that decides every pool.split_window how the pool is divided between user blocks, "
-               "item blocks and rows of embedding tables. marginal (a page goes where it saves most time; "
-               "needs no training), static:SHARE (a fixed share for rows), or smart (that of the paper HLEM, for "
-               "comparison; its weights come from pool.split_trained). Empty: the boundaries move only when areas lend pages to each "
-               "other.")
+TROUPE_SETTING(
+    pool, split, text, "", "", "",
+    "Policy that decides every pool.split_window how the pool is divided between user blocks, "
+    "item blocks and rows of embedding tables. marginal (a page goes where it saves most time; "
+    "needs no training), static:SHARE (a fixed share for rows), or smart (that of the paper HLEM, for "
+    "comparison; its weights come from pool.split_trained). Empty: the boundaries move only when areas lend "
+    "pages to each "
+    "other.")
 TROUPE_SETTING(pool, split_trained, text, "", "", "",
                "File written by troupe-lab train (deploy/policies/split.txt), for pool.split: smart.")
 TROUPE_SETTING(pool, split_objective, duration, "100ms", "1ms..10min", "",

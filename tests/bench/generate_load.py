@@ -53,9 +53,7 @@ class Load:
             return self.users[self.next % len(self.users)]
 
     def ask(self, client, since, done):
-        status, _ = client.generate(
-            self.user(), width=self.args.width, top_k=20, normalised=self.normalised
-        )
+        status, _ = client.generate(self.user(), width=self.args.width, top_k=20, normalised=self.normalised)
         with self.lock:
             done.append((status, 1e3 * (time.perf_counter() - since)))
 

@@ -157,9 +157,7 @@ def race(args, shape):
     best = min(tried, key=lambda one: one[1][args.by])[0]
     engines = [best, best.with_selection("plain", args.peers, shape)]
     engines += [
-        Troupe(shape, threads, engine, normalised)
-        for threads in args.threads
-        for engine, normalised in OURS
+        Troupe(shape, threads, engine, normalised) for threads in args.threads for engine, normalised in OURS
     ]
     runs = {engine: [] for engine in engines}
     for _ in range(args.rounds):

@@ -23,9 +23,7 @@ EVENTS = 1000  # of three tokens each
 
 
 def key(shape, width, variant, normalised="allowed"):
-    return (
-        f"load {shape} {width}/{variant}, {'vocabulary' if variant == 'unconstrained' else normalised}"
-    )
+    return f"load {shape} {width}/{variant}, {'vocabulary' if variant == 'unconstrained' else normalised}"
 
 
 def options(shape, width, variants, limit, seconds):
