@@ -281,7 +281,7 @@ UnknownItemEvents remove_unknown(ImportRows& rows, const KnowsItem& knows, bool 
   return unknown;
 }
 
-void tell_notes(const ImportRows& rows, const UnknownItemEvents& unknown, bool reads_identifiers) {
+void print_notes(const ImportRows& rows, const UnknownItemEvents& unknown, bool reads_identifiers) {
   for (const std::string& note : rows.notes) std::cout << terminal_text(note) << "\n";
   if (unknown.events > 0) std::cout << terminal_text(describe_left_out(unknown)) << "\n";
   const std::string warning = reads_identifiers ? describe_shared_identifiers(rows.items) : "";
@@ -423,7 +423,7 @@ int run_server_import(const ImportOptions& options, const ImportRows& rows, cons
   if (items.version > 0) std::cout << "; its catalog is c" << items.version;
   std::cout << "\n";
   const auto knows = [&](const std::string& item) { return !unknown.contains(item); };
-  tell_notes(rows, find_unknown(rows.users, knows), model.form.reads_identifiers());
+  print_notes(rows, find_unknown(rows.users, knows), model.form.reads_identifiers());
   return 0;
 }
 
@@ -453,7 +453,7 @@ int run_import(const ImportOptions& options) {
                       return kind == "item" ? rows.items.where(row) : rows.users.where(row);
                     }});
   tell(options, rows, *features, config, options.replace ? before - stay : 0, users_gone);
-  tell_notes(rows, unknown, model.form.reads_identifiers());
+  print_notes(rows, unknown, model.form.reads_identifiers());
   std::cout << model.declared << " (`troupe verify` checks it)\n";
   return 0;
 }
