@@ -38,9 +38,8 @@ constexpr std::string_view rows_fetched_help =
     "memory, another node's memory, or the table.";
 constexpr std::string_view by_tenant = "tenant", other_values = "(others)";
 constexpr std::string_view features_help =
-    "Requests answered without a profile read from the store, by what was used: a cached profile, a "
-    "stale one, none because it is not known yet (missing) or not stored (unknown), or the request's own "
-    "history (request).";
+    "Requests answered without a profile read from the store, by what was used: a cached profile, a stale "
+    "one, none (missing: not known yet; unknown: not stored), or the request's own history (request).";
 constexpr std::string_view requests_help = "Requests that the router received.";
 constexpr std::string_view stage_help = "Duration of a stage of an answered request.";
 constexpr std::string_view plans_help = "Requests by the plan that was run.";
