@@ -462,7 +462,7 @@ std::string other_value(const Setting& setting, int number) {
     case SettingKind::real:
       return std::to_string(0.3 + number / 1000.0);
     case SettingKind::duration:
-      return std::to_string(5'000 + number) + "ms";
+      return std::to_string((setting.range.ends_with("..1s") ? 0 : 5'000) + number) + "ms";
     default:
       return setting.name == "router.policy"    ? "item"
              : setting.name == "router.routing" ? std::string(router::routing_names()[1])

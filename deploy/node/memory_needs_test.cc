@@ -113,7 +113,6 @@ TEST_CASE("memory needs: every model has working memory on the CPU, and a cache 
   const MemoryNeeds router = memory_needs(config, models, roles);
   CHECK(router.pool == 0);
   CHECK(router.passes == 0);
-  CHECK(router.caches == 14 * mib);
 }
 
 }  // namespace

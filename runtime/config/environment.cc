@@ -26,6 +26,7 @@ constexpr OtherVariable other_table[] = {
     {"TROUPE_OPENAI", "folder of OpenAI's client, for tests"},
     {"TROUPE_PEERS", "folder of the engines that benchmarks compare with"},
     {"TROUPE_REACHED", "file to which a mutated program writes the mutations that ran"},
+    {"TROUPE_TESTS", "folder of the tests' programs, for their scripts"},
 };
 
 const Setting* setting_of(std::string_view variable) {

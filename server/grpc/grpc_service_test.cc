@@ -78,7 +78,7 @@ TEST_SUITE("gRPC service") {
     REQUIRE(scored.last.call);
     CHECK(std::get<ScoreRequest>(scored.last.call->asked.message).query == std::vector<Token>{1, 2, 3});
     const Called generated =
-        call(generate, grpc_message(text_field(1, "ana") + number_field(3, 4) + text_field(13, "allowed")));
+        call(generate, grpc_message(text_field(1, "ana") + number_field(3, 4) + text_field(18, "allowed")));
     REQUIRE(generated.last.call);
     CHECK(std::get<GenerateRequest>(generated.last.call->asked.message).width == 4);
     CHECK(std::get<GenerateRequest>(generated.last.call->asked.message).normalised == Normalised::allowed);
@@ -232,7 +232,7 @@ TEST_SUITE("gRPC service") {
     CHECK(fault(score, items) == "too_many_items");
     CHECK(fault(score, text_field(3, std::string(1'000, '\1'))) == "too_many_labels");
     CHECK(fault(rank, text_field(1, "a") + text_field(10, "sideways")) == "unknown_freshness");
-    CHECK(fault(generate, text_field(1, "a") + text_field(13, "all")) == "unknown_normalisation");
+    CHECK(fault(generate, text_field(1, "a") + text_field(18, "all")) == "unknown_normalisation");
     CHECK(fault(rank, unknown) == "unknown_field");
     CHECK(fault(rank, number_field(99, 1)) == "unknown_field");
     CHECK(fault(rank, text_field(3, "5")) == "unknown_field");  // top_k is a number

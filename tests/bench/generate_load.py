@@ -7,8 +7,8 @@ There is a node for each of --engines (inference.beams; `recompute` adds router.
 batches of one or two searches) on the same model and catalog. It is measured once for each of --normalised:
 probabilities over the vocabulary, or over the tokens that may follow, as in the paper. Closed loop: --clients
 send one request after the other. Open loop: requests come at random times (Poisson), at rates that are shares
-of the closed loop's best, or at --rates. An open loop lasts --seconds, or up to six times as long while it has
-fewer than --requests. Each width has its own world and plot, such as load-512.svg.
+of the closed loop's best, or at --rates. An open loop lasts --seconds, or up to six times as long while it
+has fewer than --requests. Each width has its own world and plot, such as load-512.svg.
 
 Goodput is the highest rate of answers of an open loop whose P99 is at most --limit milliseconds and that
 refuses at most one request in a hundred. Requests come from --users users in rotation, whose histories

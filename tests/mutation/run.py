@@ -83,8 +83,8 @@ PROGRAMS["fuzz_targets"] = {
 # Other tests that run whole nodes, by their ctest names.
 NODE_TESTS = (
     "http_errors|examples|climber_golden|generate_golden|repair_golden|repair_served|generate_clients|"
-    "hstu_golden|hstu_published|request_cost|papers_bat|papers_planner|papers_rcllm|papers_flame|papers_xgr|disk_damage|"
-    "refresh|linearizability|dialects|appends|"
+    "hstu_golden|hstu_published|request_cost|papers_bat|papers_planner|papers_rcllm|papers_flame|"
+    "papers_xgr|disk_damage|refresh|linearizability|dialects|appends|"
     "several_models|live_page|client|features_outage|what_if|papers_hlem|several_models_cluster"
 )
 PROGRAMS["nodes"] = {

@@ -11,8 +11,8 @@ threads, flash attention on or off. Then the best of them, with a tuned and with
 Troupe run in rotation. Troupe searches among 20,000 random items, with
 probabilities over the vocabulary, like llama.cpp, and over the tokens that may follow; and once more
 without items, over the whole vocabulary. The search after an existing prompt is reported, too: from
-llama.cpp's own times, and from a separate run of Troupe. Wall and CPU time are medians over rounds; the multiply-add rate
-is sampled beside each.
+llama.cpp's own times, and from a separate run of Troupe. Wall and CPU time are medians over rounds;
+the multiply-add rate is sampled beside each.
 """
 import argparse
 import glob

@@ -225,7 +225,7 @@ def network_share(runs, rate):
     return 1 - of[0] / of[rate]
 
 
-# Of the paper's Table 3: the cache takes (22.6 - 18.5) / 22.6 of the latency and leaves (28.6 / 106.4) /
+# The paper's Table 3: the cache takes (22.6 - 18.5) / 22.6 of the latency and leaves (28.6 / 106.4) /
 # (46.3 / 67.4) of the bytes a pair. So if the link's part is proportional to bytes, it is this share.
 PAPER_BYTES_LEFT = (28.6 / 106.4) / (46.3 / 67.4)
 PAPER_NETWORK_SHARE = (22.6 - 18.5) / 22.6 / (1 - PAPER_BYTES_LEFT)

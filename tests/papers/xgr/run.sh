@@ -4,4 +4,5 @@
 # Options: xgr.py --help.
 here=$(cd "$(dirname "$0")" && pwd)
 built="$here/../../../build/deploy"
-exec python3 -B "$here/xgr.py" --lab "${TROUPE_LAB:-$built/troupe-lab}" --troupe "${TROUPE:-$built/troupe}" "$@"
+lab="${TROUPE_LAB:-$built/troupe-lab}"
+exec python3 -B "$here/xgr.py" --lab "$lab" --troupe "${TROUPE:-$built/troupe}" "$@"
