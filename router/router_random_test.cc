@@ -147,8 +147,8 @@ TEST_CASE("router: whatever is lost, every request has one outcome by its deadli
     CHECK_FALSE(world.late);
     for (auto& [plan, processes] : world.sends) {
       CHECK(processes.size() <= 4);
-      std::sort(processes.begin(), processes.end());
-      CHECK(std::unique(processes.begin(), processes.end()) == processes.end());
+      // A worker that restarted unheard gets a copy when its restart is heard, and runs one of the two.
+      for (const auto& one : processes) CHECK(std::ranges::count(processes, one) <= 2);
     }
     const double retries_most = 0.1 * static_cast<double>(world.core.admitted()) + 3;
     CHECK(static_cast<double>(world.core.retries()) <= retries_most);
