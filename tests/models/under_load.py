@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,11 @@ class Truth:
         )
 
 
+def is_closed(link):
+    """Returns whether the server has closed an idle connection, such as one that has restarted."""
+    return link.sock is not None and bool(select.select([link.sock], [], [], 0)[0])
+
+
 class Client(threading.Thread):
     """Sends its share of the requests at a steady rate, alternating between the load's fronts."""
 
@@ -125,7 +131,7 @@ class Client(threading.Thread):
         sent = time.monotonic()
         try:
             link, used = self.links.get(front, (None, 0))
-            if link is None or sent - used > IDLE_S:
+            if link is None or sent - used > IDLE_S or is_closed(link):
                 link = http.client.HTTPConnection(loopback.ADDRESS, self.load.http_port[front], timeout=5)
             self.links[front] = link, sent
             link.request("POST", "/v1/rank", json.dumps({**request, "policy": policy}))
