@@ -37,8 +37,8 @@ struct AllocatorConfig {
   Duration window{5'000'000};   // length of a decision window
   Duration objective{100'000};  // latency objective, for policies that use latencies
   double history_max = 1'024;   // user tokens that count as a long history (SplitState::length = 1)
-  // Decay factor of the areas' savings per further window. A node's own windows are noisy: with 0.9 the split
-  // followed the noise (tests/papers/hlem/README.md).
+  // Decay factor of the areas' savings per further window: a memory of some fifty windows, so that one odd
+  // window moves little (measured: tests/bench/results/papers-hlem.md).
   double kept = 0.98;
 };
 
