@@ -187,30 +187,15 @@ void Attempts::time_out(Step step, Flight& flight) {
 bool Attempts::retry(Step step, Flight& flight, bool free, const Refusal& refusal) {
   if (flight.abandoned) return false;
   if (flight.attempts.size() >= sends_max) return false;
-  const bool spent = !free && flight.paid >= attempts_max_;
-  if (spent && !flight.may_run()) return false;
-  const auto option = spent ? choose_for_copy(step, flight) : choose_worker(step, flight);
+  if (!free && flight.paid >= attempts_max_) return false;
+  const auto option = choose_worker(step, flight);
   if (!option) return park(step, flight, free, refusal);
+  if (!free && !retry_budget_.spend()) return false;
+  if (!free) ++flight.paid, ++retries_;
   const Attempt* before = flight.attempt_at(option->node);
-  const bool is_copy = before && before->may_run;
-  if (!free && !is_copy) {
-    if (!retry_budget_.spend()) return false;
-    ++flight.paid, ++retries_;
-  }
-  if (before && !is_copy && !flight.has_open_attempt()) flights_.renumber(step, flight);
+  if (before && !before->may_run && !flight.has_open_attempt()) flights_.renumber(step, flight);
   send(step, flight, *option);
   return true;
-}
-
-// Returns a worker that was silent and may have the plan still: it ignores the copy, which costs nothing.
-std::optional<WorkerTable::Option> Attempts::choose_for_copy(Step step, const Flight& flight) {
-  std::vector<NodeId> others = workers_.nodes();
-  std::erase_if(others, [&](NodeId node) {
-    return std::ranges::any_of(flight.attempts, [node](const Attempt& attempt) {
-      return attempt.may_run && attempt.ticket.node == node;
-    });
-  });
-  return choose_without(step, flight, std::move(others));
 }
 
 // ---- suspects ----

@@ -16,8 +16,8 @@
 //
 // A flight is also parked while no worker is usable for a moment (Availability::awaits_worker). If a
 // worker that was taken for lost is the only one then, the plan is sent there again. A process that was
-// merely silent ignores the copy, which costs no attempt, and its answer counts. One whose connection broke
-// has dropped the plan, and gets it under a new number.
+// merely silent ignores the copy, and its answer counts. One whose connection broke has dropped the plan,
+// and gets it under a new number.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -94,7 +94,6 @@ class Attempts {
   void send_in_turn(Step step, Flight& flight);
   void reconsider(Step step, Flight& flight);
   bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);
-  std::optional<WorkerTable::Option> choose_for_copy(Step step, const Flight& flight);
   bool is_suspect(Instant now, const Flight& flight) const { return is_suspect(now, flight.fingerprint); }
   bool park(Step step, const Flight& flight, bool free, const Refusal& refusal);
   void time_out(Step step, Flight& flight);

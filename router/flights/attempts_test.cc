@@ -151,22 +151,6 @@ TEST_CASE("attempts: a plan goes back to the only worker, which was taken for lo
   }
 }
 
-TEST_CASE("attempts: a worker that falls silent again and again costs its plans nothing") {
-  Bench b({1, 2}, {600});
-  b.workers.lose(2);
-  Flight& flight = b.add();
-  b.attempts.execute(b.at(0), flight);
-  for (const std::int64_t us : {10, 20, 30}) {
-    b.lose(flight, true);
-    b.beat(us, 1);
-    b.attempts.hear_alive({us}, 1, 5, 1'000);  // it did not die of the plan
-    CHECK(b.retry_parked(us) == std::vector<RequestId>{flight.serial});
-  }
-  CHECK(b.attempts.retries() == 0);
-  b.lose(flight, true);  // it was sent four times
-  CHECK(b.refused() == "worker_lost");
-}
-
 TEST_CASE("attempts: a plan whose only worker is lost is refused for that when the wait is over") {
   Bench b({1}, {600});
   Flight& flight = b.add();

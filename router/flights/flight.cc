@@ -24,10 +24,6 @@ std::vector<NodeId> Flight::tried() const {
   return nodes;
 }
 
-bool Flight::may_run() const {
-  return std::ranges::any_of(attempts, [](const Attempt& attempt) { return attempt.may_run; });
-}
-
 std::vector<NodeId> Flight::tried_and_kept() const {
   std::vector<NodeId> nodes;
   for (const Attempt& attempt : attempts)
