@@ -168,7 +168,9 @@ class Cluster:
     def router(self):
         """Returns the router's fields as `troupe status` shows them."""
         actors = json.loads(ask(self.http_port[self.fronts[0]], "GET", "/v1/cluster")[1])["actors"]
-        fields = next(actor["fields"] for actor in actors if actor["role"] == "router")
+        fields = next((actor["fields"] for actor in actors if actor["role"] == "router"), None)
+        if fields is None:
+            raise OSError("the router does not answer in time")
         return {field["name"]: field["value"] for field in fields}
 
     def metrics(self, node):
