@@ -110,6 +110,7 @@ Candidate Embedding::of_history(const PromptForm& form, const BlockNames& names)
                                  .events = history_.events,
                                  .features = history_.features,
                                  .now = request_.request_timestamp});
+  made.plan.readouts.clear();  // a model of next items would read its candidates, which are none
   read_last_state(made.plan);
   return made;
 }

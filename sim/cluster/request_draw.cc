@@ -203,7 +203,8 @@ GenerateRequest generate_of(const RankRequest& rank) {
     if (list < 0.5) request.deny = rank.candidates;
   }
   request.logprobs = chance(random, 0.25);
-  if (!request.among_allowed) request.normalised = static_cast<Normalised>(random.below(3));
+  RandomStream normalisation_of_user(hash_of(rank.tenant), hash_of(rank.user) + 1);  // likewise
+  if (!request.among_allowed) request.normalised = static_cast<Normalised>(normalisation_of_user.below(3));
   return request;
 }
 

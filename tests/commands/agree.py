@@ -165,6 +165,7 @@ def generate(all_, printed):
             run["engine"],
             row,
             run["engine"],
+            run["normalised"],
             *(f"{run[name]:.2f}" for name in ("qps", "p50_ms", "p99_ms", "cpu_ms")),
             percent(run["attention_share_of_fma"]),
             f"{run['kv_bytes_peak'] * 1e-6:.2f}",

@@ -82,8 +82,9 @@ class Client:
     def put_user(self, user, history):
         self.send("PUT", f"/v1/users/{user}", {"history": [str(item) for item in history]})
 
-    def generate(self, user, **options):
-        return self.send("POST", "/v1/generate", {"user": str(user), **options})
+    def generate(self, user=None, **options):
+        asker = {} if user is None else {"user": str(user)}
+        return self.send("POST", "/v1/generate", {**asker, **options})
 
 
 def paths_of(items):

@@ -75,7 +75,9 @@ def check(troupe, model):
             )
             if second["tokens_reused"] == 0:
                 print(f"{model} case {number}: nothing was reused"), (faults := faults + 1)
-            own = client.generate(history=case["history"], width=width, top_k=width, logprobs=True)
+            own = client.generate(
+                history=[str(item) for item in case["history"]], width=width, top_k=width, logprobs=True
+            )
             if own["tokens_reused"] != second["tokens_reused"]:
                 print(f"{model} case {number}: a history in the request reused {own['tokens_reused']} tokens")
                 faults += 1
@@ -97,7 +99,7 @@ def check_grown(troupe, model, part=16):
         for number, case in enumerate(golden["cases"]):
             user, history, item_tokens = f"grown-{number}", case["history"], len(case["beams"][0]["tokens"])
             for events in (history[:-1], history):
-                asker = {"history": events}  # of every other case in the request
+                asker = {"history": [str(item) for item in events]}  # of every other case in the request
                 if number % 2 == 0:
                     client.put_user(user, events)
                     asker = {"user": user}
