@@ -170,7 +170,8 @@ inline std::string pickled_tensor(const TestTensor& tensor, const std::string& k
          pickled_tuple(strides) + "\x89" + pickled_name("collections", "OrderedDict") + ")RtR";
 }
 
-// The pickle of {"epoch": 3, "model_state_dict": OrderedDict(tensors)}, whose storages have the keys 0, 1, …
+// Returns the pickle of {"epoch": 3, "model_state_dict": OrderedDict(tensors)}. The storages have the keys
+// 0, 1, …
 inline std::string pickled_state(const std::vector<TestTensor>& tensors) {
   std::string steps = pickle_begin + "}(" + pickled("epoch") + pickled(3) + pickled("model_state_dict") +
                       pickled_name("collections", "OrderedDict") + ")R(";

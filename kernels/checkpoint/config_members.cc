@@ -109,6 +109,14 @@ void NeutralMember::check(const JsonFields& fields) const {
                          "no such member: the mathematics that it asks for is not implemented");
 }
 
+std::uint32_t count_member(const JsonFields& fields, std::string_view key, std::uint64_t most) {
+  return static_cast<std::uint32_t>(fields.integer(key, 1, most));
+}
+
+void must_be(const JsonFields& fields, std::string_view key, const std::string& only) {
+  if (fields.maybe_text(key) != only) fields.fault(key, in_quotes(only));
+}
+
 void refuse_other_members(const JsonFields& fields, std::span<const std::string_view> harmless) {
   std::vector<std::string_view> all(std::begin(harmless_members), std::end(harmless_members));
   all.insert(all.end(), harmless.begin(), harmless.end());

@@ -3,7 +3,9 @@
 // leave the numbers unchanged, or refused by name. Checkpoints differ from a family's plain mathematics by
 // such members, and a member that is ignored gives wrong scores in silence.
 #include <array>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/checkpoint/json_file.h"
@@ -46,6 +48,13 @@ inline constexpr std::array<NeutralMember, 24> neutral_members{
 // Members that only matter with a sliding window, which refuse_windows() has judged.
 inline constexpr std::array<std::string_view, 4> window_members{"use_sliding_window", "sliding_window",
                                                                 "max_window_layers", "layer_types"};
+
+// Returns a number of things, 1 to `most`, which must fit 32 bits. Throws LoadError.
+std::uint32_t count_member(const JsonFields& fields, std::string_view key, std::uint64_t most);
+
+// Checks a member that names a method of computing: only the one value that is implemented is accepted.
+// Throws LoadError.
+void must_be(const JsonFields& fields, std::string_view key, const std::string& only);
 
 // Refuses each member with a value that was neither read, nor is in `harmless`, nor is one of those that
 // transformers writes for every model and that leave a forward pass unchanged. Throws LoadError.

@@ -24,10 +24,6 @@ constexpr std::uint64_t kConfigBytesMax = std::uint64_t{1} << 20;
 constexpr std::array<std::pair<ClimberStrategy, const char*>, 2> kStrategies{
     {{ClimberStrategy::recent, "recent"}, {ClimberStrategy::liked, "liked"}}};
 
-std::uint32_t count(const JsonFields& fields, std::string_view key, std::uint64_t most) {
-  return static_cast<std::uint32_t>(fields.integer(key, 1, most));
-}
-
 // Checks a field whose value is fixed here; it may be absent from the file.
 void expect(const JsonFields& fields, std::string_view key, const std::string& text) {
   if (fields.has(key) && fields.maybe_text(key) != text)
@@ -42,7 +38,7 @@ ClimberStrategy read_strategy(const JsonFields& fields) {
 }
 
 void read_towers(const std::filesystem::path& file, const JsonFields& fields, ClimberConfig& config) {
-  const std::uint32_t towers = count(fields, "num_blocks", kTowersMax);
+  const std::uint32_t towers = count_member(fields, "num_blocks", kTowersMax);
   const nlohmann::json* const blocks = fields.find("blocks");
   if (blocks == nullptr || !blocks->is_array() || blocks->size() != towers)
     fields.fault("blocks", "an array of num_blocks, " + std::to_string(towers));
@@ -50,7 +46,8 @@ void read_towers(const std::filesystem::path& file, const JsonFields& fields, Cl
     const std::string where = "blocks[" + std::to_string(k) + "]";
     if (!(*blocks)[k].is_object()) fields.fault("blocks", "an array of objects");
     const JsonFields block(file, (*blocks)[k], where);
-    config.towers.push_back({read_strategy(block), count(block, "max_sequence_length", kPositionsMax)});
+    config.towers.push_back(
+        {read_strategy(block), count_member(block, "max_sequence_length", kPositionsMax)});
     block.refuse_others();
   }
 }
@@ -72,16 +69,16 @@ void read_temperature(const std::filesystem::path& file, const JsonFields& field
   if (object == nullptr || !object->is_object())
     fields.fault("temperature", "an object with embedding_dim and hidden");
   const JsonFields temperature(file, *object, "temperature");
-  config.temperature_embedding = count(temperature, "embedding_dim", kSmallMax);
-  config.temperature_hidden = count(temperature, "hidden", kSmallMax);
+  config.temperature_embedding = count_member(temperature, "embedding_dim", kSmallMax);
+  config.temperature_hidden = count_member(temperature, "hidden", kSmallMax);
   expect(temperature, "activation", "tanh");
   expect(temperature, "form", "sqrt(head_dim) * exp(mlp)");
   temperature.refuse_others();
 }
 
 void read_width(const JsonFields& fields, ClimberConfig& config) {
-  config.hidden = count(fields, "hidden_size", kWidthMax);
-  config.heads = count(fields, "num_attention_heads", kHeadsMax);
+  config.hidden = count_member(fields, "hidden_size", kWidthMax);
+  config.heads = count_member(fields, "num_attention_heads", kHeadsMax);
   if (config.hidden % config.heads != 0)
     fields.fault("num_attention_heads", "a divisor of hidden_size, " + std::to_string(config.hidden));
   if (config.head_dim() > kHeadDimMax)
@@ -96,18 +93,18 @@ ClimberConfig read_climber_config(const std::filesystem::path& directory) {
   const JsonFields fields(file, document);
   if (fields.maybe_text("model_type") != "climber") fields.fault("model_type", "\"climber\"");
   ClimberConfig config;
-  config.items = count(fields, "num_items", kItemsMax);
-  config.actions = count(fields, "num_actions", kSmallMax);
-  config.scenarios = count(fields, "num_scenarios", kSmallMax);
+  config.items = count_member(fields, "num_items", kItemsMax);
+  config.actions = count_member(fields, "num_actions", kSmallMax);
+  config.scenarios = count_member(fields, "num_scenarios", kSmallMax);
   read_width(fields, config);
-  config.layers = count(fields, "num_hidden_layers", kLayersMax);
-  config.intermediate = count(fields, "intermediate_size", kWidthMax);
+  config.layers = count_member(fields, "num_hidden_layers", kLayersMax);
+  config.intermediate = count_member(fields, "intermediate_size", kWidthMax);
   config.norm_epsilon = fields.maybe_number("layer_norm_eps", 1e-12, 1e-1).value_or(config.norm_epsilon);
   read_towers(file, fields, config);
   read_temperature(file, fields, config);
-  config.experts = count(fields, "num_experts", kSmallMax);
-  config.expert_size = count(fields, "expert_size", kWidthMax);
-  config.head_size = count(fields, "tower_size", kWidthMax);
+  config.experts = count_member(fields, "num_experts", kSmallMax);
+  config.expert_size = count_member(fields, "expert_size", kWidthMax);
+  config.head_size = count_member(fields, "tower_size", kWidthMax);
   read_tasks(fields, config);
   expect(fields, "hidden_activation", "silu");
   expect(fields, "attention_mask", "causal_history_independent_candidates");

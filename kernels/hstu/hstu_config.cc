@@ -20,15 +20,6 @@ constexpr std::uint64_t layers_max = 1024, heads_max = 1024, head_dim_max = 256,
 constexpr std::uint64_t items_max = std::uint64_t{1} << 26, positions_max = std::uint64_t{1} << 20;
 constexpr std::uint64_t config_bytes_max = 1 << 20;
 
-std::uint32_t count(const JsonFields& fields, std::string_view key, std::uint64_t most) {
-  return static_cast<std::uint32_t>(fields.integer(key, 1, most));
-}
-
-// Checks a field that names a method of computing: only the one value that is implemented is
-// accepted.
-void must_be(const JsonFields& fields, std::string_view key, const std::string& only) {
-  if (fields.maybe_text(key) != only) fields.fault(key, in_quotes(only));
-}
 void must_hold(const JsonFields& fields, std::string_view key, bool only) {
   if (fields.maybe_boolean(key) != only) fields.fault(key, only ? "true" : "false");
 }
@@ -56,18 +47,18 @@ void read_shape(const JsonFields& fields, HstuConfig& config) {
   const bool research = config.kind == HstuLayerKind::research;
   config.softmax = research ? word_of(fields, "attention_activation", {"silu", "softmax"}) == 1
                             : word_of(fields, "attention_activation", {"silu"}) == 1;
-  config.layers = count(fields, "num_hidden_layers", layers_max);
-  config.hidden = count(fields, "hidden_size", width_max);
-  config.heads = count(fields, "num_attention_heads", heads_max);
+  config.layers = count_member(fields, "num_hidden_layers", layers_max);
+  config.hidden = count_member(fields, "hidden_size", width_max);
+  config.heads = count_member(fields, "num_attention_heads", heads_max);
   if (config.softmax && config.heads != 1)
     fields.fault("num_attention_heads", "1, as the published softmax joins the heads");
-  config.head_dim = count(fields, "attention_dim", config.softmax ? width_max : head_dim_max);
-  config.value_dim = count(fields, "linear_dim", config.softmax ? width_max : head_dim_max);
+  config.head_dim = count_member(fields, "attention_dim", config.softmax ? width_max : head_dim_max);
+  config.value_dim = count_member(fields, "linear_dim", config.softmax ? width_max : head_dim_max);
   if (!research && config.value_dim != config.head_dim)
     fields.fault("linear_dim", "attention_dim, " + std::to_string(config.head_dim) + ", in this layer");
   if (config.value_dim == config.head_dim) config.value_dim = 0;
-  config.vocabulary = count(fields, "num_items", items_max) + 1;
-  const std::uint32_t history = count(fields, "max_sequence_length", positions_max);
+  config.vocabulary = count_member(fields, "num_items", items_max) + 1;
+  const std::uint32_t history = count_member(fields, "max_sequence_length", positions_max);
   const auto further =
       static_cast<std::uint32_t>(fields.maybe_integer("max_output_length", 1, positions_max).value_or(1));
   config.positions = history + further;
@@ -99,8 +90,8 @@ void read_head(const std::filesystem::path& file, const JsonFields& fields, Hstu
   if (head == nullptr) return;
   if (!head->is_object()) fields.fault("task_head", "an object");
   const JsonFields inner(file, *head, "task_head");
-  config.head_hidden = count(inner, "hidden", width_max);
-  config.tasks = count(inner, "num_tasks", 1024);
+  config.head_hidden = count_member(inner, "hidden", width_max);
+  config.tasks = count_member(inner, "num_tasks", 1024);
   must_be(inner, "activation", "silu");
   inner.refuse_others();
 }
@@ -155,7 +146,7 @@ void read_bias(const std::filesystem::path& file, const JsonFields& fields, Hstu
   inner.integer("max_positions", config.positions, config.positions);
   const std::uint64_t position_buckets = 2 * std::uint64_t{config.positions} - 1;
   inner.maybe_integer("num_position_buckets", position_buckets, position_buckets);
-  config.time_buckets = count(inner, "num_time_buckets", 1024);
+  config.time_buckets = count_member(inner, "num_time_buckets", 1024);
   config.bucket_divisor = inner.number("time_bucket_divisor", 1e-3, 100);
   if (config.bucket_divisor * config.time_buckets > 43)  // e^43 seconds fit 63 bits
     inner.fault("num_time_buckets", "at most 43 divided by time_bucket_divisor");
@@ -168,8 +159,8 @@ void read_actions(const std::filesystem::path& file, const JsonFields& fields, H
   if (!actions->is_object()) fields.fault("action_embedding", "an object");
   if (config.tasks > 0) fields.fault("action_embedding", "nothing beside a task_head");
   const JsonFields inner(file, *actions, "action_embedding");
-  config.actions = count(inner, "num_actions", items_max);
-  config.action_dim = count(inner, "dim", width_max);
+  config.actions = count_member(inner, "num_actions", items_max);
+  config.action_dim = count_member(inner, "dim", width_max);
   if (config.action_dim >= config.hidden) inner.fault("dim", "less than hidden_size");
   inner.refuse_others();
 }
@@ -210,13 +201,13 @@ void read_nvidia(const std::filesystem::path& file, const JsonFields& fields, Hs
   if (fields.has("relative_attention_bias")) fields.fault("relative_attention_bias", "null in this layer");
   config.scales_input = word_of(fields, "input_scale", {"sqrt(hidden_size)", "none"}) == 0;
   const bool positioned = word_of(fields, "position_embedding", {"absolute", "none"}) == 0;
-  config.positions = positioned ? count(fields, "num_positions", positions_max) : 0;
+  config.positions = positioned ? count_member(fields, "num_positions", positions_max) : 0;
   config.input_affine = fields.maybe_boolean("input_norm_affine").value_or(true);
   config.output_affine = fields.maybe_boolean("output_norm_affine").value_or(true);
   config.uvqk_bias = fields.maybe_boolean("uvqk_bias").value_or(true);
   config.residual = fields.maybe_boolean("residual").value_or(true);
   if (word_of(fields, "event_tokens", {"item", "item_action"}, true) == 1)
-    config.actions = count(fields, "num_actions", items_max);
+    config.actions = count_member(fields, "num_actions", items_max);
   else if (fields.maybe_integer("num_actions", 0, items_max).value_or(0) > 0)
     fields.fault("num_actions", "0, or no such member, without event_tokens item_action");
   config.context_rows = read_counts(fields, "context_vocabulary", 0, items_max);

@@ -16,16 +16,6 @@ constexpr std::uint64_t layers_max = 1024, heads_max = 1024, head_dim_max = 256,
 constexpr std::uint64_t items_max = std::uint64_t{1} << 26, positions_max = std::uint64_t{1} << 20;
 constexpr std::uint64_t config_bytes_max = 1 << 20;
 
-std::uint32_t count(const JsonFields& fields, std::string_view key, std::uint64_t most) {
-  return static_cast<std::uint32_t>(fields.integer(key, 1, most));
-}
-
-// Checks a field that names a method of computing: only the one value that is implemented is
-// accepted.
-void must_be(const JsonFields& fields, std::string_view key, const std::string& only) {
-  if (fields.maybe_text(key) != only) fields.fault(key, in_quotes(only));
-}
-
 // Returns true for the first of two words; an absent field has the default.
 bool is_first(const JsonFields& fields, std::string_view key, const std::string& first,
               const std::string& second, const std::string& usual) {
@@ -35,16 +25,16 @@ bool is_first(const JsonFields& fields, std::string_view key, const std::string&
 }
 
 void read_shape(const JsonFields& fields, SasrecConfig& config) {
-  config.layers = count(fields, "num_hidden_layers", layers_max);
-  config.hidden = count(fields, "hidden_size", width_max);
-  config.heads = count(fields, "num_attention_heads", heads_max);
+  config.layers = count_member(fields, "num_hidden_layers", layers_max);
+  config.hidden = count_member(fields, "hidden_size", width_max);
+  config.heads = count_member(fields, "num_attention_heads", heads_max);
   if (config.hidden % config.heads != 0)
     fields.fault("num_attention_heads", "a divisor of hidden_size, " + std::to_string(config.hidden));
   if (config.head_dim() > head_dim_max)
     fields.fault("hidden_size", "at most " + std::to_string(head_dim_max) + " for each head");
-  config.intermediate = count(fields, "intermediate_size", width_max);
-  config.vocabulary = count(fields, "num_items", items_max) + 1;
-  config.history_max = count(fields, "max_sequence_length", positions_max);
+  config.intermediate = count_member(fields, "intermediate_size", width_max);
+  config.vocabulary = count_member(fields, "num_items", items_max) + 1;
+  config.history_max = count_member(fields, "max_sequence_length", positions_max);
   config.position_rows =
       config.history_max +
       static_cast<std::uint32_t>(fields.maybe_integer("max_output_length", 0, positions_max).value_or(1));

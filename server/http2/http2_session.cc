@@ -38,8 +38,8 @@ std::vector<nghttp2_nv> pairs_of(const Http2Fields& fields) {
   return pairs;
 }
 
-// A field that the answer to a faulty head depends on: a HEAD request gets no body, gRPC gets trailers.
-// Such fields of one request are no more than `stream_bytes` counts.
+// Returns true if the answer to a faulty head depends on the field: a HEAD request gets no body, gRPC gets
+// trailers. `stream_bytes` bounds the number of these fields in one request.
 bool shapes_answer(const Http2Fields::value_type& field) {
   constexpr std::size_t bytes_max = 128;
   const auto& [name, value] = field;

@@ -127,7 +127,7 @@ std::vector<SegmentValue> scored_behind_user(const Prompt& p, Values& values,
   return scored;
 }
 
-// Order: system → user → items one after the other. Each item sees all before it; its value is repaired from
+// Order: system, user, items one after the other. Each item sees all before it; its value is repaired from
 // its own value and its block's, which is computed alone from position 0 or behind the system prompt. Events
 // of a history that has blocks are treated the same. Parts without a block are computed. The tokens behind
 // which items are scored follow each; `scored` gets their values.

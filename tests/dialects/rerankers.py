@@ -36,7 +36,15 @@ PREFIX = (
 SUFFIX = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 TASK = "Given a web search query, retrieve relevant passages that answer the query"
 
-QUERIES = ["What holds a tent?", "red tent", "Explain gravity.", "お茶は？ ", "two\nlines", "yes or no", ""]
+QUERIES = [
+    "What holds a tent?",
+    "red tent",
+    "Explain gravity.",
+    "お茶は？ ",
+    "two\nlines",
+    "yes or no",
+    "",
+]
 DOCUMENTS = [
     "Tent pegs hold a tent in the wind.",
     "A blue lamp",

@@ -27,8 +27,12 @@ import loopback
 import series
 import served
 
-# As bytes of the header x-troupe-tenant, with the status of a ranking of a history.
-TENANTS = ((b"acme", 200), (b'quo"te', 200), (b"back\\slash", 200), ("café".encode(), 200), (b"caf\xe9", 400))
+ACCENTED = "café"
+# Names as bytes of the header x-troupe-tenant, with the status of a ranking of a history.
+TENANTS = (
+    *((name, 200) for name in (b"acme", b'quo"te', b"back\\slash", ACCENTED.encode())),
+    (ACCENTED.encode("latin-1"), 400),
+)
 BODY = {"history": ["camp-0001"], "candidates": ["camp-0002", "camp-0003"]}
 wrong = []
 

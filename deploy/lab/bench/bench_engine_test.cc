@@ -69,8 +69,8 @@ TEST_SUITE("bench engine") {
   }
 
   // Multiply-adds per token and layer of the shape tiny: 2·256·128 = 65,536 for keys and values, and
-  // 2·256·256 + 3·256·1024 = 917,504 for queries, output projection and feed-forward. A visible pair takes
-  // 2·256 = 512 over 4 heads of 64.
+  // 2·256·256 + 3·256·1024 = 917,504 for queries, output projection and feed-forward. A visible pair
+  // takes 2·256 = 512 over 4 heads of 64.
   TEST_CASE("useful_flops: the operations equal a hand count") {
     // 512 tokens see 512·513/2 = 131,328 pairs. The last layer counts only the read token, which sees 512.
     const Flops prefill = flops(Workload::prefill_512);
