@@ -154,6 +154,7 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   // takes no pages.
   const std::uint32_t working = workers > 1 ? team_.cores() : 1;
   for (std::uint32_t worker = 0; worker < working; ++worker) workspace(worker);
+  share_capacity(workspaces_);
   kv_.reserve(batch_->rows());
   rope_.gather(batch_->positions);
   key_rotations_.gather_distances(batch_->rotation_distances);

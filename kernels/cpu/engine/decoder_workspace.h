@@ -1,6 +1,9 @@
 #pragma once
 // Per-thread state of a forward pass: working memory, so that threads neither allocate nor share
 // it, and the CPU time of each kind of work (PassTimes).
+#include <algorithm>
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "kernels/base/thread_clock.h"
@@ -19,6 +22,24 @@ struct Workspace {
   FloatBuffer dots;                  // beam search: logits of a few rows for one slice of the vocabulary
   PassTimes times;
 };
+
+// Gives every worker the capacity that any of them needed so far. Which worker takes which part is
+// chance: without this, one that takes its first large part in a late pass would allocate there.
+// Memory that is never touched takes no pages.
+inline void share_capacity(std::span<Workspace> workers) {
+  const auto reserve = [&](auto of) {
+    std::size_t most = 0;
+    for (Workspace& w : workers) most = std::max(most, of(w).capacity());
+    for (Workspace& w : workers) of(w).reserve(most);
+  };
+  reserve([](Workspace & w) -> auto& { return w.attend.floats; });
+  reserve([](Workspace & w) -> auto& { return w.context; });
+  reserve([](Workspace & w) -> auto& { return w.tail; });
+  reserve([](Workspace & w) -> auto& { return w.logits; });
+  std::size_t dots = 0;
+  for (const Workspace& w : workers) dots = std::max(dots, w.dots.floats());
+  for (Workspace& w : workers) w.dots.reserve(dots);
+}
 
 // Adds the CPU time of its scope to one member of PassTimes; does nothing if `part` is null.
 class PartTimer {
