@@ -111,16 +111,14 @@ void CpuHstu::run(std::span<const Request> requests, std::vector<Reply>& replies
   start_replies(requests, replies);
   run_in_passes(search_.begin(requests), replies,
                 [this](auto some, auto answers) { return run_pass(some, answers); });
-  if (search_.pending()) {
-    const PartTimer timer(timed(workspaces_[0], &PassTimes::search));
+  if (search_.pending())
     search_.finish(replies,
                    {weights_->items, weights_->item_scales,
                     [this](std::vector<float>& state) {
                       norm_state(state.data(), state.data());
                       state.resize(c_.item_columns());
                     }},
-                   team_);
-  }
+                   team_, timed(workspaces_[0], &PassTimes::search));
   if (times_ != nullptr) collect_times();
 }
 

@@ -155,12 +155,12 @@ void CpuSasrec::run(std::span<const Request> requests, std::vector<Reply>& repli
   start_replies(requests, replies);
   run_in_passes(search_.begin(requests), replies,
                 [this](auto some, auto answers) { return run_pass(some, answers); });
-  if (!search_.pending()) return;
-  const PartTimer timer(timed(workspaces_[0], &PassTimes::search));
-  search_.finish(
-      replies,
-      {weights_->items, weights_->item_factors, [this](std::vector<float>& state) { norm_output(state); }},
-      team_);
+  if (search_.pending())
+    search_.finish(
+        replies,
+        {weights_->items, weights_->item_factors, [this](std::vector<float>& state) { norm_output(state); }},
+        team_, timed(workspaces_[0], &PassTimes::search));
+  if (times_ != nullptr) collect_times();
 }
 
 std::string CpuSasrec::run_pass(std::span<const Request> requests, std::span<Reply> replies) {

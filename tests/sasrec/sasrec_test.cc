@@ -10,6 +10,7 @@
 
 #include "kernels/operations/versions.h"
 #include "kernels/sasrec/cpu_sasrec.h"
+#include "kernels/testing/pass_times_test.h"
 #include "kernels/testing/poisoned_pages_test.h"
 #include "kernels/testing/small_sasrec_test.h"
 #include "kernels/testing/test_folder.h"
@@ -292,6 +293,41 @@ TEST_CASE(
       }
       if (!warm && one.plan.segments.size() > 1) request.kv[0].source = Source::cached;
     }
+  }
+}
+
+TEST_CASE("sasrec: every part of a pass takes time, a search too, and all parts at most the pass's time") {
+  std::mt19937 random(4);
+  for (const bool searches : {false, true}) {
+    SasrecCase one(random);
+    kernels::PassParts parts = kernels::all_parts();
+    if (searches) {
+      one.plan.search = {.segment = static_cast<std::uint32_t>(one.plan.segments.size() - 1)};
+      one.plan.search.width = one.plan.search.results = one.plan.search.steps = 1;
+      one.plan.search.of_items = true;
+    } else {
+      parts.pop_back();
+    }
+    const auto executor = kernels::make_cpu_sasrec(one.model, {.page_tokens = 4});
+    kernels::check_pass_times(*executor, {&one.plan, std::vector<SegmentKv>(one.plan.segments.size())},
+                              parts);
+  }
+}
+
+TEST_CASE("sasrec: a request of cached segments without readouts computes nothing") {
+  std::mt19937 random(6);
+  SasrecConfig config = random_config(random);
+  config.history_max = config.position_rows = 20;
+  const auto executor = kernels::make_cpu_sasrec(kernels::random_sasrec(config, 2), {.page_tokens = 4});
+  Plan plan = kernels::sasrec_plan(random_items(random, config, 9), {1});
+  plan.readouts.clear();
+  kernels::PoisonedPages pages{executor->layout(), {}};
+  Request request{&plan, kept_in(plan, pages)};
+  for (int pass = 0; pass < 2; ++pass) {
+    const kernels::Reply reply = executor->run({&request, 1})[0];
+    CHECK(reply.readouts.empty());
+    CHECK(reply.too_large.empty());
+    for (SegmentKv& kv : request.kv) kv.source = Source::cached;
   }
 }
 

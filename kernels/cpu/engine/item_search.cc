@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "kernels/cpu/engine/decoder_workspace.h"
 #include "kernels/decoder/decoder.h"
 
 namespace troupe::kernels {
@@ -97,11 +98,25 @@ void ItemSearch::take_states(std::span<Reply> replies, const ItemTable& table) {
   std::erase_if(searches_, [](const OneSearch& one) { return one.state.empty(); });
 }
 
-void ItemSearch::finish(std::span<Reply> replies, const ItemTable& table, Team& team) {
+void ItemSearch::finish(std::span<Reply> replies, const ItemTable& table, Team& team, double* seconds) {
   if (searches_.empty()) return;
   TROUPE_CHECK(table.factors.size() == table.items.rows, "item search: expected one factor per row");
-  take_states(replies, table);
-  if (searches_.empty()) return;
+  std::size_t parts = 0;
+  {
+    const PartTimer timer(seconds);
+    take_states(replies, table);
+  }
+  if (!searches_.empty()) parts = scan_table(table, team, seconds);
+  const PartTimer timer(seconds);
+  for (std::size_t s = 0; s < searches_.size(); ++s) write_beams(s, parts, replies);
+  // A catalog that is no longer served must not stay in memory until the next search.
+  searches_.clear();
+  computed_.clear();
+  plans_.clear();
+}
+
+// Scans the table in parts, which idle cores share. Returns the number of parts.
+std::size_t ItemSearch::scan_table(const ItemTable& table, Team& team, double* seconds) {
   Team::Pass pass(team);
   const RowRange all{1, std::max<std::size_t>(1, table.items.rows)};
   const std::size_t blocks = (all.size() + block_rows - 1) / block_rows;
@@ -111,21 +126,16 @@ void ItemSearch::finish(std::span<Reply> replies, const ItemTable& table, Team& 
   const double operations =
       2.0 * static_cast<double>(all.size() * searches_.size()) * static_cast<double>(table.items.columns);
   pass.run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
+    const PartTimer timer(seconds == nullptr ? nullptr : &scratch_[worker].seconds);
     const auto row = [&](std::size_t of) {
       return std::min(all.end, all.begin + blocks * of / parts * block_rows);
     };
     scan({row(part), row(part + 1)}, std::span(found_).subspan(part * searches_.size(), searches_.size()),
          table, scratch_[worker]);
   });
-  std::vector<ScoredRow> best;
-  for (std::size_t s = 0; s < searches_.size(); ++s) {
-    for (std::size_t part = 1; part < parts; ++part) {
-      const Found& other = found_[part * searches_.size() + s];
-      found_[s].total.add(other.total);
-      found_[s].best.offer(other.best);
-    }
-    write_beams(searches_[s], found_[s], best, replies[searches_[s].request].beams);
-  }
+  for (Scratch& scratch : scratch_)
+    if (seconds != nullptr) *seconds += std::exchange(scratch.seconds, 0);
+  return parts;
 }
 
 void ItemSearch::scan(RowRange part, std::span<Found> found, const ItemTable& table, Scratch& scratch) const {
@@ -217,21 +227,28 @@ void ItemSearch::score_named(const OneSearch& one, std::span<const Token> rows, 
   found.best.offer(std::span<const float>(some, rows.size()), rows);
 }
 
-void ItemSearch::write_beams(const OneSearch& one, const Found& found, std::vector<ScoredRow>& best,
-                             std::vector<Beam>& beams) {
-  found.best.finish(best);
+// Merges what the parts of the table gave search number `s`.
+void ItemSearch::write_beams(std::size_t s, std::size_t parts, std::span<Reply> replies) {
+  Found& found = found_[s];
+  for (std::size_t part = 1; part < parts; ++part) {
+    const Found& other = found_[part * searches_.size() + s];
+    found.total.add(other.total);
+    found.best.offer(other.best);
+  }
+  std::vector<Beam>& beams = replies[searches_[s].request].beams;
+  found.best.finish(best_);
   beams.clear();
-  if (found.total.sum == 0 && best.empty()) return;  // the search may find nothing
+  if (found.total.sum == 0 && best_.empty()) return;  // the search may find nothing
   const double total = found.total.log();
   if (!std::isfinite(total)) {
     beams.assign(1, {{}, std::numeric_limits<double>::quiet_NaN()});
     return;
   }
-  beams.reserve(best.size());
-  for (const ScoredRow& row : best) {
+  beams.reserve(best_.size());
+  for (const ScoredRow& row : best_) {
     const double value = std::min(0.0, double{row.score} - total);
     beams.push_back({{row.row}, value, {}, double{row.score}});
-    if (one.search->by_token) beams.back().by_token.assign(1, value);
+    if (searches_[s].search->by_token) beams.back().by_token.assign(1, value);
   }
 }
 

@@ -48,9 +48,10 @@ class ItemSearch {
   std::span<const Request> begin(std::span<const Request> requests);
   bool pending() const { return !searches_.empty(); }  // finish() has something to find
 
-  // Sets the beams of the replies to `requests`. A reply that is too large is left as it is. If a
-  // score is not finite, the only beam of its search is NaN.
-  void finish(std::span<Reply> replies, const ItemTable& table, Team& team);
+  // Sets the beams of the replies to `requests`, and forgets these. A reply that is too large is left as it
+  // is. If a score is not finite, the only beam of its search is NaN. Adds the CPU seconds of all threads
+  // to `seconds`, unless it is null.
+  void finish(std::span<Reply> replies, const ItemTable& table, Team& team, double* seconds = nullptr);
 
  private:
   struct OneSearch {
@@ -74,6 +75,7 @@ class ItemSearch {
     std::vector<float*> out;
     std::vector<const float*> states;
     std::vector<std::size_t> searches;  // of the group
+    double seconds = 0;                 // CPU time of this worker
   };
   // Consecutive rows of the table.
   struct RowRange {
@@ -83,6 +85,7 @@ class ItemSearch {
 
   OneSearch& add(const Request& request, std::size_t number);
   void take_states(std::span<Reply> replies, const ItemTable& table);
+  std::size_t scan_table(const ItemTable& table, Team& team, double* seconds);
   void scan(RowRange part, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
   void scan_block(RowRange block, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
   void score_group(RowRange block, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
@@ -91,8 +94,7 @@ class ItemSearch {
   void score_named(const OneSearch& search, std::span<const Token> rows, const ItemTable& table, Found& found,
                    Scratch& scratch) const;
   std::span<const Token> rows_in(const OneSearch& search, RowRange block, const Found& found) const;
-  static void write_beams(const OneSearch& search, const Found& found, std::vector<ScoredRow>& best,
-                          std::vector<Beam>& beams);
+  void write_beams(std::size_t search, std::size_t parts, std::span<Reply> replies);
 
   const ItemKernels kernels_;
   std::vector<Request> computed_;
@@ -100,6 +102,7 @@ class ItemSearch {
   std::vector<OneSearch> searches_;
   std::vector<Found> found_;  // [part][search]
   std::vector<Scratch> scratch_;
+  std::vector<ScoredRow> best_;
 };
 
 }  // namespace troupe::kernels

@@ -3,12 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "kernels/base/plan.h"
+#include "kernels/base/thread_clock.h"
 
 using namespace troupe::kernels;
 
@@ -207,6 +210,48 @@ TEST_CASE("item search: a score that is not finite fails its search alone, and t
   CHECK(std::isnan(batch.replies[1].beams[0].log_probability));
   CHECK(batch.replies[2].beams.empty());
   CHECK(batch.replies[3].beams.size() == 2);
+}
+
+// The searching thread waits until another one has scored a block, which takes 10 ms of CPU time.
+std::thread::id searching_thread;
+std::atomic<bool> helped = false;
+std::atomic<double> helper_seconds = 0;
+
+void score_with_help(const ScoreTask& task) {
+  score_rows(task);
+  if (std::this_thread::get_id() == searching_thread) {
+    while (!helped) std::this_thread::yield();
+    return;
+  }
+  if (helped) return;
+  const double begin = thread_cpu_seconds();
+  while (thread_cpu_seconds() < begin + 0.01) continue;
+  helper_seconds += thread_cpu_seconds() - begin;
+  helped = true;
+}
+
+TEST_CASE("item search: the time of helpers counts, and the requests are forgotten") {
+  std::mt19937 random(3);
+  const ExactTable table(3000, 4, random);
+  SearchCase asked = draw(3000, 4, random);
+  asked.plan.search = {.width = 5, .results = 5};
+  asked.paths = index_of({1, 7, 2999});
+  Batch batch({asked});
+  const std::weak_ptr<const PathIndex> paths = asked.paths;
+  asked.paths = nullptr;
+  Team team(2, {}, 0);
+  ItemSearch search({.score = score_with_help});
+  batch.compute(search.begin(batch.requests));
+  searching_thread = std::this_thread::get_id();
+  double seconds = 0;
+  search.finish(batch.replies, table.table(), team, &seconds);
+  CHECK(batch.replies[1].beams.size() == 3);
+  CHECK(helper_seconds > 0);
+  CHECK(seconds >= helper_seconds);
+  CHECK_FALSE(search.pending());
+  batch.asked.clear();
+  batch.requests.clear();
+  CHECK(paths.expired());
 }
 
 TEST_CASE("item search: plans of such models may search one-token paths and no longer ones") {
