@@ -17,8 +17,8 @@ namespace {
 // time of a pass between two regions, and short compared with sleeping and waking.
 constexpr int looks_before_sleep = 2000;
 
-// Where passes overlap, work is split from so many times the operations of a lone pass on: below, splits cost
-// up to half of the time of small searches (tests/bench/split_bench.cc).
+// Where passes use most of the cores, work is split from so many times the operations of a lone pass on:
+// below, splits cost up to half of the time of small searches (tests/bench/split_bench.cc).
 constexpr double shared_factor = 100;
 
 void pause_briefly() {
@@ -77,7 +77,8 @@ void Team::count_idle_cores() {
 
 void Team::begin_pass() {
   const std::lock_guard lock(mutex_);
-  if (++passes_ > 1) lone_passes_ = 0;
+  ++passes_;
+  if (is_crowded()) lone_passes_ = 0;
   count_idle_cores();
 }
 
@@ -85,7 +86,8 @@ void Team::end_pass() {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    if (--passes_ == 0 && lone_passes_ < lone_passes_min) ++lone_passes_;
+    if (!is_crowded() && lone_passes_ < lone_passes_min) ++lone_passes_;
+    --passes_;
     count_idle_cores();
     wake = !regions_.empty();
     if (wake) ++changes_;

@@ -24,13 +24,15 @@ class Team {
   // Waking a helper takes some microseconds, so work of fewer operations than this stays on its
   // thread: about 0.1 ms of one core.
   static constexpr double worth_helping = 1e7;
-  // While passes overlap, a helper takes a core from another pass, which costs more than waking it. So
-  // many consecutive passes without another one beside them make a team lone (again).
+  // While passes use more than half of the cores, a helper takes a core that another pass is about to
+  // use, which costs more than waking it. So many consecutive passes that left half of the cores idle
+  // make a team lone (again).
   static constexpr std::uint32_t lone_passes_min = 16;
 
   // Starts cores - 1 threads, which sleep until there is work; `cores` is at least 1. Helpers are
   // bound to `cpus`; empty: not bound. Work is split from `lone` operations on while one pass at a time
-  // runs (split_fit.h), and from `shared` where passes overlapped lately.
+  // runs, or passes leave half of the cores idle (split_fit.h), and from `shared` where more overlapped
+  // lately.
   Team(std::uint32_t cores, CpuSet cpus, double lone, double shared);
   explicit Team(std::uint32_t cores, CpuSet cpus = {}, double operations_worth_helping = worth_helping)
       : Team(cores, std::move(cpus), operations_worth_helping, operations_worth_helping) {}
@@ -66,6 +68,8 @@ class Team {
 
   void stop();
   void count_idle_cores();
+  // True if passes overlap and use more than half of the cores.
+  bool is_crowded() const { return passes_ > 1 && 2 * passes_ > cores_; }
   void begin_pass();
   void end_pass();
   void open(Region& region);
@@ -83,7 +87,7 @@ class Team {
   std::uint32_t passes_ = 0, helping_ = 0;  // cores used by passes, and by helpers at work
   std::uint32_t sleeping_ = 0;
   std::atomic<std::uint32_t> changes_ = 0;
-  std::atomic<std::uint32_t> lone_passes_ = lone_passes_min;  // consecutive ones, the ended ones
+  std::atomic<std::uint32_t> lone_passes_ = lone_passes_min;  // consecutive ended ones, never crowded
   std::atomic<int> idle_cores_ = 0;  // cores used by neither passes nor helpers; below 0: one too many
   bool stopping_ = false;
   std::vector<std::thread> helpers_;

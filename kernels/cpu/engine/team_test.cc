@@ -118,6 +118,26 @@ TEST_CASE("team: work is split from fewer operations on while one pass at a time
   CHECK(team.worth_splitting() == 100);
 }
 
+TEST_CASE("team: passes that leave half of the cores idle split like one alone") {
+  Team team(4, CpuSet(), 100, 10'000);
+  std::optional<Team::Pass> one(std::in_place, team), other(std::in_place, team), third;
+  CHECK(team.worth_splitting() == 100);
+  std::atomic<int> arrived = 0;  // two parts that wait for each other end only if two threads run them
+  one->run(2, 100, [&](std::size_t, std::uint32_t) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+  third.emplace(team);
+  CHECK(team.worth_splitting() == 10'000);
+  third.reset();
+  for (std::uint32_t passes = 0; passes < Team::lone_passes_min; ++passes) {
+    CHECK(team.worth_splitting() == 10'000);
+    other.reset();  // one pass always runs beside these
+    other.emplace(team);
+  }
+  CHECK(team.worth_splitting() == 100);
+}
+
 TEST_CASE("team: concurrent passes each see their own parts done") {
   Team team(4);
   std::vector<std::thread> threads;
