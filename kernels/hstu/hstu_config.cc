@@ -59,6 +59,8 @@ void read_shape(const JsonFields& fields, HstuConfig& config) {
   if (config.value_dim == config.head_dim) config.value_dim = 0;
   config.vocabulary = count_member(fields, "num_items", items_max) + 1;
   const std::uint32_t history = count_member(fields, "max_sequence_length", positions_max);
+  if (config.nvidia() && fields.has("max_output_length"))
+    fields.fault("max_output_length", "nothing in this layer, whose rows are num_positions");
   const auto further =
       static_cast<std::uint32_t>(fields.maybe_integer("max_output_length", 1, positions_max).value_or(1));
   config.positions = history + further;

@@ -284,6 +284,10 @@ TEST_SUITE("configuration of hstu") {
     CHECK(config.context_tokens == 2);
     CHECK(config.tasks == 5);
     CHECK(takes(document, read) == taken_of_nvidia);
+    nlohmann::json further = document;
+    further["max_output_length"] = 11u;
+    CHECK(read(further) ==
+          "c: max_output_length is 11; expected nothing in this layer, whose rows are num_positions");
   }
 
   TEST_CASE(

@@ -23,6 +23,43 @@ std::string action_fault(const HstuConfig& config, const Segment& segment, std::
   return "";
 }
 
+// Returns the first token that is a row of another table than its position's. A contextual feature's tokens
+// stand behind the items (event_tokens.h).
+std::string table_fault(const HstuConfig& config, const Segment& segment, std::size_t number) {
+  for (std::size_t i = 0; i < segment.tokens.size(); ++i) {
+    const std::size_t position = static_cast<std::size_t>(segment.start) + i;
+    std::uint32_t first = 0, rows = config.vocabulary;
+    if (position < config.contexts()) {
+      first = config.vocabulary, rows = config.context_rows[position];
+      for (std::size_t k = 0; k < position; ++k) first += config.context_rows[k];
+    }
+    const auto token = static_cast<std::uint32_t>(segment.tokens[i]);
+    if (token >= first && token - first < rows) continue;
+    return "segment " + std::to_string(number) + ", token " + std::to_string(i) + ": " +
+           std::to_string(token) + "; expected " + std::to_string(first) + " to " +
+           std::to_string(first + rows - 1) + ", " +
+           (first == 0 ? "an item" : "a row of contextual feature " + std::to_string(position));
+  }
+  return "";
+}
+
+std::string read_item_fault(const HstuConfig& config, const Readout& readout, std::size_t number) {
+  for (const Token row : readout.rows)
+    if (static_cast<std::uint32_t>(row) >= config.vocabulary)
+      return "readout " + std::to_string(number) + ": row " + std::to_string(row) + "; expected 0 to " +
+             std::to_string(config.vocabulary - 1) + ", an item";
+  return "";
+}
+
+// With contextual features, limits allow their tokens everywhere.
+std::string context_fault(const HstuConfig& config, const Plan& plan) {
+  for (std::size_t s = 0; s < plan.segments.size(); ++s)
+    if (std::string fault = table_fault(config, plan.segments[s], s); !fault.empty()) return fault;
+  for (std::size_t r = 0; r < plan.readouts.size(); ++r)
+    if (std::string fault = read_item_fault(config, plan.readouts[r], r); !fault.empty()) return fault;
+  return "";
+}
+
 }  // namespace
 
 PlanLimits plan_limits(const HstuConfig& config) {
@@ -45,7 +82,7 @@ std::string plan_fault(const HstuConfig& config, const Plan& plan) {
            " segments; expected the whole history as one segment, as each row depends on all of it";
   for (std::size_t s = 0; config.actions > 0 && s < plan.segments.size(); ++s)
     if (std::string fault = action_fault(config, plan.segments[s], s); !fault.empty()) return fault;
-  return "";
+  return config.contexts() > 0 ? context_fault(config, plan) : "";
 }
 
 KvLayout kv_layout(const HstuConfig& config, std::uint32_t page_tokens, KvFormat format) {

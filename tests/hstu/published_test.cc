@@ -300,5 +300,21 @@ TEST_SUITE("published HSTU") {
     plan.segments[0].features[2] = 0;
     plan.segments[0].features[0] = 1;
     CHECK(plan_fault(acted, plan) == "segment 0, token 0: action 1; expected -1, for a contextual feature");
+    plan.segments[0].features[0] = -1;
+    // A token that is a row of another table, or a readout of a row that is no item, is outside the items.
+    const auto fault_with = [&](std::uint32_t token, kernels::Token row) {
+      Plan changed = plan;
+      std::vector<kernels::Token> tokens(changed.segments[0].tokens.begin(),
+                                         changed.segments[0].tokens.end());
+      tokens[token] = row;
+      changed.segments[0].tokens = std::move(tokens);
+      return plan_fault(acted, changed);
+    };
+    CHECK(fault_with(0, 102) == "");
+    CHECK(fault_with(0, 99) == "segment 0, token 0: 99; expected 100 to 102, a row of contextual feature 0");
+    CHECK(fault_with(1, 100) == "segment 0, token 1: 100; expected 0 to 99, an item");
+    plan.readouts[0] = {.segment = 0, .offset = 0, .rows = {99, 100}};
+    REQUIRE(validate(plan, plan_limits(acted)) == "");
+    CHECK(plan_fault(acted, plan) == "readout 0: row 100; expected 0 to 99, an item");
   }
 }
