@@ -35,6 +35,14 @@ TEST_SUITE("plan model") {
     CHECK(model.block_bytes(model.page_tokens + 1) == 2 * model.page_bytes);
   }
 
+  TEST_CASE("plan model: with model.weights auto the plan is that of the checkpoint's format") {
+    Config config = demo_config("item");
+    config.set("model.weights", "auto");
+    const PlanModel model = read_plan_model(config, demo / "world");
+    CHECK(model.shape.weight_bytes == 4);
+    CHECK(model.page_bytes == read_plan_model(demo_config("item"), demo / "world").page_bytes);
+  }
+
   TEST_CASE("plan model: a policy that looks up no item blocks leaves nothing to place") {
     CHECK_THROWS_WITH_AS(
         read_plan_model(demo_config("user"), demo / "world"),

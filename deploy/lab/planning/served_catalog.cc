@@ -52,7 +52,7 @@ std::vector<Item> stored_items(const Config& config, const ModelFacts& facts) {
 void describe_without_weights(const Config& config, ServedModel& model) {
   model.config = config;
   describe_model(model, all_families());
-  model.names = {"as-served", layout_version(config)};
+  model.names = {"as-served", layout_version(model.config)};
 }
 
 std::vector<Item> served_catalog(const ServedModel& model, const std::filesystem::path& data) {
