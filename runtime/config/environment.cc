@@ -29,6 +29,9 @@ constexpr OtherVariable other_table[] = {
     {"TROUPE_TESTS", "folder of the tests' programs, for their scripts"},
 };
 
+// What follows a service's prefix in its variables, and "_…" behind the last two.
+constexpr std::string_view service_parts[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_PORT"};
+
 const Setting* setting_of(std::string_view variable) {
   const auto table = setting_table();
   const auto found = std::ranges::find_if(
@@ -52,9 +55,12 @@ Variables variables_of(std::span<const std::string> entries) {
 // and PREFIX_PORT is a URL, where the variable of a setting has a number.
 bool is_of_service(const Variables& variables, std::string_view name, std::string_view value) {
   if (setting_of(name) != nullptr && value.find("://") == value.npos) return false;
-  for (const std::string_view mark : {"_SERVICE_HOST", "_SERVICE_PORT", "_PORT"}) {
-    const std::size_t at = name.find(mark);
-    if (at != name.npos && variables.contains(std::string(name.substr(0, at)) + "_SERVICE_HOST")) return true;
+  for (std::size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
+    const std::string_view rest = name.substr(at);
+    const bool is_part = std::ranges::any_of(service_parts, [&](std::string_view part) {
+      return rest.starts_with(part) && (rest.size() == part.size() || rest[part.size()] == '_');
+    });
+    if (is_part && variables.contains(std::string(name.substr(0, at)) + "_SERVICE_HOST")) return true;
   }
   return false;
 }

@@ -108,7 +108,10 @@ TEST_SUITE("environment") {
                     "TROUPE_HTTP_SERVICE_HOST=10.0.0.2",
                     "TROUPE_HTTP_SERVICE_PORT=80",
                     "TROUPE_HTTP_PORT=tcp://10.0.0.2:80",
-                    "TROUPE_HTTP_PORT_80_TCP=tcp://10.0.0.2:80"};
+                    "TROUPE_HTTP_PORT_80_TCP=tcp://10.0.0.2:80",
+                    "TROUPE_PORTAL_SERVICE_HOST=10.0.0.3",
+                    "TROUPE_PORTAL_PORT=tcp://10.0.0.3:80",
+                    "TROUPE_PORTAL_PORT_80_TCP_ADDR=10.0.0.3"};
     CHECK(error_of(service) == "");
     CHECK(with_environment(service).http.port == 8080);
     std::ranges::replace(service, Entries::value_type("TROUPE_HTTP_PORT=tcp://10.0.0.2:80"),
@@ -116,6 +119,7 @@ TEST_SUITE("environment") {
     CHECK(with_environment(service).http.port == 81);               // the pod's own
     CHECK(error_of({"TROUPE_HTTP_PORT=tcp://10.0.0.2:80"}) != "");  // without a service of that name
     CHECK(error_of({"TROUPE_PORT=tcp://10.0.0.2:80"}) != "");
+    CHECK(error_of({"TROUPE_SERVICE_HOST=10.0.0.1", "TROUPE_PORTAL=1"}) != "");
   }
 
   TEST_CASE("nearest name: the first of the nearest names within the distance") {
