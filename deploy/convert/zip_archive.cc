@@ -165,6 +165,7 @@ std::optional<std::string> fault_of_name(std::string_view name) {
   for (const char c : name)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\')
       return "has a control character or \\";
+  if (name.ends_with('/')) return "is a folder's, as of an archive that another program packed";
   for (std::string_view rest = name;;) {
     const std::size_t slash = rest.find('/');
     const std::string_view part = rest.substr(0, slash);
@@ -254,11 +255,13 @@ std::span<const std::byte> ZipArchive::read(std::string_view name) const {
   if (found == entries_.end())
     throw_load_error(file_, "the zip archive has no entry " + in_quotes(name), "a whole file of torch.save");
   const auto data = bytes_.subspan(found->second.offset, found->second.size);
+  if (checked_.contains(found->second.offset)) return data;
   const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
   if (sum != found->second.checksum)
     throw_load_error(file_, "the entry " + in_quotes(name) + " differs from its checksum",
                      "an undamaged file (one saved with set_crc32_options(False) has no checksums: save it "
                      "again with them)");
+  checked_.insert(found->second.offset);
   return data;
 }
 

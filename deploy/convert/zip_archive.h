@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,8 @@ class ZipArchive {
   std::filesystem::path file_;
   std::span<const std::byte> bytes_;
   std::map<std::string, ZipEntry, std::less<>> entries_;
+  // Offsets of entries whose checksum was compared: many tensors may be views of one entry.
+  mutable std::set<std::uint64_t> checked_;
 };
 
 }  // namespace troupe::deploy

@@ -54,6 +54,7 @@ TEST_CASE("zip archive: names that leave the archive are refused") {
   for (const std::string name : {"../../etc/passwd", "archive/../x", "/etc/passwd", "archive//x", "a\\b",
                                  "archive/./x", "archive/", "a\nb"})
     CHECK_MESSAGE(has(said(ZipFile{{first, {name, "x"}}}.bytes()), "whose name"), name);
+  CHECK(has(said(ZipFile{{first, {"archive/data/", ""}}}.bytes()), "whose name is a folder's"));
   CHECK(has(said(ZipFile{{first, {std::string(2000, 'a'), "x"}}}.bytes()), "is 2000 bytes long"));
 }
 
@@ -116,6 +117,14 @@ TEST_CASE("zip archive: damaged data is refused when it is read") {
   part.checksum_added = 1;
   CHECK(has(said(ZipFile{{part, second}}.bytes()), "differs from its checksum"));
   CHECK(said(ZipFile{{part, second}}.bytes(), "archive/version") == "3\n");
+}
+
+TEST_CASE("zip archive: a checksum is computed once, however many tensors are views of its entry") {
+  std::string bytes = ZipFile{{first, second}}.bytes();
+  const ZipArchive archive("x.pt", std::as_bytes(std::span(bytes)));
+  archive.read(first.name);
+  bytes[bytes.find(first.data)] ^= 1;
+  CHECK(archive.read(first.name).size() == first.data.size());
 }
 
 TEST_CASE("zip archive: every prefix of a file is refused with a text") {
