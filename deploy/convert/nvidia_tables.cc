@@ -178,8 +178,11 @@ void NvidiaTables::drop_others() {
   for (const NvidiaTable& table : data_.tables)
     if (table.dynamic)
       builder_.drop(std::string(parallel_prefix) + table.name + ".weight", "stands for a dynamic table");
-  for (const std::string& object : builder_.tensors().objects())
-    builder_.report().dropped.push_back(object + ": no tensor");
+  for (const std::string& object : builder_.tensors().objects()) {
+    if (!object.starts_with(parallel_prefix) && !object.ends_with("_extra_state")) continue;
+    builder_.tensors().drop(object);
+    builder_.report().dropped.push_back(builder_.tensors().prefix() + object + ": no tensor");
+  }
 }
 
 }  // namespace troupe::deploy

@@ -297,13 +297,13 @@ class PickleMachine {
     stack_.push_back(same);
     return true;
   }
-  // The state of an object is left out: attributes of dictionaries (_metadata) and of opaque objects.
+  // The state of an object is left out: attributes of dictionaries (_metadata) and of opaque objects. That of
+  // a tensor would replace its storage.
   bool build() {
     popped();
     const PickleValue& target = values_[top()];
-    if (!std::holds_alternative<PickleDict>(target) && !std::holds_alternative<PickleObject>(target) &&
-        !std::holds_alternative<PickleTensor>(target))
-      fail("sets the state of " + describe(target), "a dictionary or a tensor");
+    if (!std::holds_alternative<PickleDict>(target) && !std::holds_alternative<PickleObject>(target))
+      fail("sets the state of " + describe(target), "a dictionary");
     return true;
   }
 
@@ -362,6 +362,13 @@ std::vector<std::pair<std::string, const PickleValue*>> Pickle::members(const Pi
   for (const auto& [key, value] : found->members)
     if (const auto* text = std::get_if<std::string>(&values_[key])) all.emplace_back(*text, &values_[value]);
   return all;
+}
+
+const PickleValue* Pickle::other_key(const PickleValue& dict) const {
+  if (const auto* found = std::get_if<PickleDict>(&dict))
+    for (const auto& [key, value] : found->members)
+      if (!std::holds_alternative<std::string>(values_[key])) return &values_[key];
+  return nullptr;
 }
 
 std::string describe(const PickleValue& value) { return std::visit(PickleWords{}, value); }

@@ -81,6 +81,9 @@ bool fits(const PickleTensor& tensor, std::uint64_t elements) {
   return last < elements;
 }
 
+// Position of the marks ("neg", "conj") among a tensor's arguments, without and with a dtype.
+constexpr std::size_t marks_argument = 6, marks_argument_with_dtype = 7;
+
 std::string tensor_words(const PickleTensor& tensor) {
   std::string words = "[";
   for (const std::uint64_t size : tensor.shape)
@@ -167,11 +170,25 @@ PickleValue PickleTable::rebuilt(const PickleList& arguments, std::size_t least,
     throw PickleFault{"a tensor of shape " + tensor_words(tensor) + " has " +
                           std::to_string(tensor.strides.size()) + " strides",
                       std::to_string(tensor.shape.size())};
+  reject_marks(arguments, dtype ? marks_argument_with_dtype : marks_argument);
   if (!fits(tensor, elements))
     throw PickleFault{"a tensor of shape " + tensor_words(tensor) + " leaves its storage " +
                           kernels::in_quotes(storage->key) + " of " + std::to_string(elements) + " elements",
                       "a tensor within its storage, with no more elements than it"};
   return tensor;
+}
+
+// Views such as negated ones have the elements of their base and a mark, which changes their values.
+void PickleTable::reject_marks(const PickleList& arguments, std::size_t argument) const {
+  if (arguments.items.size() <= argument) return;
+  const PickleValue& marks = values_[arguments.items[argument]];
+  if (std::holds_alternative<PickleNone>(marks)) return;
+  const auto* dict = std::get_if<PickleDict>(&marks);
+  if (dict != nullptr && dict->members.empty()) return;
+  throw PickleFault{
+      "a tensor has marks" +
+          (dict == nullptr ? std::string() : ", such as " + describe(values_[dict->members.front().first])),
+      "a tensor without, as resolve_neg() and resolve_conj() make it"};
 }
 
 PickleValue PickleTable::ordered(const PickleList& arguments, std::size_t& copied) const {

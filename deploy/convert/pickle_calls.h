@@ -33,6 +33,7 @@ class PickleTable {
   std::uint64_t count(PickleIndex index, std::string_view what) const;
   std::vector<std::uint64_t> counts(PickleIndex index, std::string_view what) const;
   PickleValue rebuilt(const PickleList& arguments, std::size_t least, std::optional<std::size_t> dtype) const;
+  void reject_marks(const PickleList& arguments, std::size_t argument) const;
   PickleValue ordered(const PickleList& arguments, std::size_t& copied) const;
 
   std::vector<PickleValue>& values_;

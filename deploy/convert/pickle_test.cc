@@ -172,6 +172,29 @@ TEST_CASE("pickle: storages and tensors of wrong parts are refused") {
   CHECK(has(refused(inner + "(" + inner + "N)tR."), "a function that rebuilds a tensor"));
 }
 
+TEST_CASE("pickle: marks that change a tensor's values are refused, with and without a dtype") {
+  const auto marked = [](const std::string& marks) {
+    std::string steps = pickled_tensor(float_tensor("", {2}, {1, 2}), "0");
+    return steps.substr(0, steps.size() - 2) + marks + "tR.";
+  };
+  CHECK(refused(marked("N")) == "read a tensor");
+  CHECK(refused(marked("}")) == "read a tensor");
+  CHECK(has(refused(marked("}" + pickled("neg") + "\x88s")), "a tensor has marks, such as \"neg\""));
+  CHECK(has(refused(marked("}" + pickled("conj") + "\x88s")), "expected a tensor without"));
+  CHECK(has(refused(marked("K\1")), "a tensor has marks"));
+  const std::string typed = pickled_name("torch._utils", "_rebuild_tensor_v3") + "((" + pickled("storage") +
+                            pickled_name("torch.storage", "UntypedStorage") + pickled("0") + pickled("cpu") +
+                            "K\x08tQ" + pickled(0) + pickled_tuple({2}) + pickled_tuple({1}) + "\x89}" +
+                            pickled_name("torch", "float32");
+  CHECK(refused(typed + "tR.") == "read a tensor");
+  CHECK(has(refused(typed + "}" + pickled("neg") + "\x88stR."), "a tensor has marks"));
+}
+
+TEST_CASE("pickle: the state of a tensor, which would replace its storage, is refused") {
+  const std::string steps = pickled_tensor(float_tensor("", {2}, {1, 2}), "0");
+  CHECK(has(refused(steps + "(NNNNtb."), "sets the state of a tensor; expected a dictionary"));
+}
+
 TEST_CASE("pickle: members are found by their keys, the last of equal ones") {
   const std::string steps =
       pickle_begin + "}(" + pickled("a") + "K\1" + pickled("b") + "N" + pickled("a") + "K\2K\3Nu.";
@@ -180,6 +203,8 @@ TEST_CASE("pickle: members are found by their keys, the last of equal ones") {
   CHECK(describe(*pickle.member(pickle.root(), "a")) == "2");
   CHECK(pickle.member(pickle.root(), "c") == nullptr);
   CHECK(pickle.members(pickle.root()).size() == 3);
+  REQUIRE(pickle.other_key(pickle.root()) != nullptr);
+  CHECK(describe(*pickle.other_key(pickle.root())) == "3");
   CHECK(pickle.size() == steps.size());
 }
 

@@ -11,6 +11,7 @@ namespace troupe::deploy {
 namespace {
 
 constexpr std::array<std::string_view, 2> wrappers{"module.", "_orig_mod."};
+constexpr std::uint64_t elements_per_byte_max = 4;
 constexpr std::size_t names_shown_max = 8, member_name_max = 256;
 
 std::string listed_names(const std::vector<std::pair<std::string, const PickleValue*>>& members) {
@@ -57,6 +58,8 @@ StateDict::StateDict(const TorchBytes& file) : file_(file) {
     }
     dict = inner;
   }
+  if (const PickleValue* const key = pickle.other_key(*dict))
+    kernels::throw_load_error(file.path(), "a member has the key " + describe(*key), "names of tensors");
   std::vector<std::pair<std::string, const PickleTensor*>> tensors;
   const auto members = pickle.members(*dict);
   for (const auto& [name, value] : members) {
@@ -74,6 +77,8 @@ StateDict::StateDict(const TorchBytes& file) : file_(file) {
     kernels::throw_load_error(file.path(), "has no tensors among " + listed_names(members),
                               "a state_dict, or a file with model_state_dict");
   prefix_ = cut_prefix(tensors);
+  for (std::string& object : objects_)
+    if (object.starts_with(prefix_)) object.erase(0, prefix_.size());
   for (auto& [name, found] : tensors) tensors_.insert_or_assign(std::move(name), found);
 }
 
@@ -95,19 +100,34 @@ std::vector<float> StateDict::take(std::string_view name, const TensorShape& exp
                               "the tensor " + kernels::in_quotes(prefix_ + std::string(name)) +
                                   " has the shape " + kernels::shape_text(found.shape),
                               kernels::shape_text(expected) + ", which follows from " + std::string(why));
-  taken_.emplace(name);
+  if (taken_.emplace(name).second) charge(found, name);
   return file_.values(found, prefix_ + std::string(name));
 }
 
 std::vector<std::int64_t> StateDict::take_integers(std::string_view name) {
   const PickleTensor& found = tensor(name);
-  taken_.emplace(name);
+  if (taken_.emplace(name).second) charge(found, name);
   return file_.integers(found, prefix_ + std::string(name));
+}
+
+// Tensors may share a storage, so a small file could stand for a large model.
+void StateDict::charge(const PickleTensor& tensor, std::string_view name) {
+  std::uint64_t elements = 1;  // of one storage, so no product overflows
+  for (const std::uint64_t size : tensor.shape) elements *= size;
+  copied_ += elements;
+  if (copied_ / elements_per_byte_max > file_.size())
+    kernels::throw_load_error(
+        file_.path(),
+        "with the tensor " + kernels::in_quotes(prefix_ + std::string(name)) + " has " +
+            std::to_string(copied_) + " elements that share storages",
+        "at most " + std::to_string(elements_per_byte_max) + " elements a byte of the file");
 }
 
 std::vector<std::string> StateDict::left() const {
   std::vector<std::string> names;
   for (const auto& [name, found] : tensors_)
+    if (!taken_.contains(name)) names.push_back(prefix_ + name);
+  for (const std::string& name : objects_)
     if (!taken_.contains(name)) names.push_back(prefix_ + name);
   return names;
 }

@@ -30,22 +30,24 @@ class StateDict {
   std::vector<float> take(std::string_view name, const TensorShape& expected, std::string_view why);
   std::vector<std::int64_t> take_integers(std::string_view name);
   void drop(std::string_view name) { taken_.emplace(name); }
-  // Names that were neither taken nor dropped.
+  // Names of tensors and objects that were neither taken nor dropped.
   std::vector<std::string> left() const;
   std::vector<std::string> names() const;
   // Wrappers' prefixes that were cut off, and members of the file besides the model's tensors.
   const std::string& prefix() const { return prefix_; }
   const std::vector<std::string>& besides() const { return besides_; }
-  // Members that are no tensors of this file: descriptions of tables that are sharded or kept elsewhere,
-  // and the extra state of Transformer Engine.
+  // Members that are no tensors of this file, without the prefix: descriptions of tables that are sharded or
+  // kept elsewhere, and the extra state of Transformer Engine.
   const std::vector<std::string>& objects() const { return objects_; }
 
  private:
   const PickleTensor& tensor(std::string_view name) const;
+  void charge(const PickleTensor& tensor, std::string_view name);
 
   const TorchBytes& file_;
   std::map<std::string, const PickleTensor*, std::less<>> tensors_;
   std::set<std::string, std::less<>> taken_;
+  std::uint64_t copied_ = 0;  // elements of the tensors that were taken
   std::string prefix_;
   std::vector<std::string> besides_, objects_;
 };

@@ -24,6 +24,7 @@ class TorchBytes {
   TorchBytes(std::filesystem::path file, std::span<const std::byte> bytes);
 
   const std::filesystem::path& path() const { return file_; }
+  std::uint64_t size() const { return bytes_.size(); }
   const Pickle& pickle() const { return *pickle_; }
   // Describes the file: its form, its pickle's protocol, and the devices that its storages name.
   std::string form() const;

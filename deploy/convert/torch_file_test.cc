@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "deploy/convert/state_dict.h"
 #include "deploy/testing/torch_archive_test.h"
 
 using namespace troupe;
@@ -148,6 +149,36 @@ TEST_CASE("torch file: storages must have the announced size") {
   CHECK(has(said(torch_archive({climbing})), "has no entry \"archive/data/../version\""));
   const std::string older = older_torch_file({float_tensor("a", {2}, {1, 2})});
   CHECK(has(said(older.substr(0, older.size() - 1)), "is cut or has another size"));
+}
+
+// Takes all tensors of a file; returns what that says.
+std::string taken(const std::string& bytes) {
+  try {
+    const TorchBytes file("x.pt", std::as_bytes(std::span(bytes)));
+    StateDict state(file);
+    for (const std::string& name : state.names()) state.take(name, TensorShape(state.shape(name)), "itself");
+    return "taken";
+  } catch (const kernels::LoadError& error) {
+    return error.what();
+  }
+}
+
+TEST_CASE("state dict: tensors may share a storage, but a small file cannot stand for a large model") {
+  constexpr std::int64_t elements = 10'000;
+  std::vector<TestTensor> tensors{float_tensor("a", {elements}, Floats(elements, 1))};
+  TestTensor view{"", {elements}, ""};
+  view.key = "0";
+  view.elements = elements;
+  const auto add = [&](int views) {
+    for (int i = 0; i < views; ++i) view.name = "b" + std::to_string(tensors.size()), tensors.push_back(view);
+  };
+  add(3);
+  CHECK(taken(torch_archive(tensors)) == "taken");
+  CHECK(taken(older_torch_file(tensors)) == "taken");
+  add(40);
+  CHECK(
+      has(taken(torch_archive(tensors)), "elements that share storages; expected at most 4 elements a byte"));
+  CHECK(has(taken(older_torch_file(tensors)), "elements that share storages"));
 }
 
 TEST_CASE(
