@@ -14,6 +14,7 @@ namespace {
 
 constexpr int gin_depth_max = 16;
 constexpr std::size_t gin_bindings_max = 10'000;
+constexpr std::size_t gin_copied_values_max = 100'000;  // by macros, which may contain others
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_word(char c) {
@@ -27,16 +28,34 @@ std::string_view trimmed_gin(std::string_view text) {
   return text;
 }
 
-using GinMacros = std::map<std::string, GinValue, std::less<>>;
+struct GinMacro {
+  GinValue value;
+  std::size_t values = 0;     // in it, with itself
+  std::uint64_t used_by = 0;  // line; 0 = none
+};
+using GinMacros = std::map<std::string, GinMacro, std::less<>>;
 
-class GinFault : public std::runtime_error {
-  using std::runtime_error::runtime_error;
+// Returns the number of values in a value, with itself.
+std::size_t values_in(const GinValue& value) {
+  std::size_t values = 1;
+  if (const auto* list = std::get_if<GinList>(&value.value))
+    for (const GinValue& inner : *list) values += values_in(inner);
+  return values;
+}
+
+struct GinFault : std::runtime_error {
+  explicit GinFault(const std::string& wrong,
+                    std::string wanted = "a number, a text, True, False, None or a list")
+      : std::runtime_error(wrong), expected(std::move(wanted)) {}
+  std::string expected;
 };
 
 // Reads one literal. Throws GinFault.
 class GinLiteral {
  public:
-  GinLiteral(std::string_view text, const GinMacros& macros) : rest_(text), macros_(macros) {}
+  // `copied` counts the values that macros stand for.
+  GinLiteral(std::string_view text, std::uint64_t line, GinMacros& macros, std::size_t& copied)
+      : rest_(text), line_(line), macros_(macros), copied_(copied) {}
 
   GinValue whole() {
     GinValue value = next(0);
@@ -145,8 +164,15 @@ class GinLiteral {
     const std::string_view asked = name();
     const auto found = macros_.find(asked);
     if (found == macros_.end())
-      throw GinFault("uses the macro " + kernels::in_quotes(asked) + ", which no line above defines");
-    return found->second;
+      throw GinFault("uses the macro " + kernels::in_quotes(asked) + ", which no line above defines",
+                     "its definition before its use");
+    GinMacro& macro = found->second;
+    if (macro.used_by == 0) macro.used_by = line_;
+    copied_ += macro.values;
+    if (copied_ > gin_copied_values_max)
+      throw GinFault("stands for too many values, with the macros of the lines above",
+                     "at most " + std::to_string(gin_copied_values_max));
+    return macro.value;
   }
 
   GinValue word() {
@@ -172,7 +198,9 @@ class GinLiteral {
   }
 
   std::string_view rest_;
-  const GinMacros& macros_;
+  const std::uint64_t line_;
+  GinMacros& macros_;
+  std::size_t& copied_;
 };
 
 // Cuts the text into statements: a line, and those that its open brackets go on to.
@@ -254,6 +282,7 @@ std::string number_text(double value) {
 GinFile::GinFile(std::filesystem::path file, std::string_view text) : file_(std::move(file)) {
   GinStatements statements(text);
   GinMacros macros;
+  std::size_t copied = 0;
   const auto fail = [&](const std::string& wrong, const std::string& expected) {
     kernels::throw_load_error(file_.string() + ":" + std::to_string(statements.line()), wrong, expected);
   };
@@ -270,11 +299,18 @@ GinFile::GinFile(std::filesystem::path file, std::string_view text) : file_(std:
       fail(kernels::in_quotes(*statement) + " is no binding", "function.parameter = value");
     const std::string_view value = trimmed_gin(statement->substr(equals + 1));
     try {
-      const GinValue read = GinLiteral(value, macros).whole();
-      if (name.find('.') == name.npos) macros.insert_or_assign(std::string(name), read);
+      const GinValue read = GinLiteral(value, statements.line(), macros, copied).whole();
+      if (name.find('.') == name.npos) {
+        // In gin, the last definition counts for the uses above it, too.
+        GinMacro& macro = macros[std::string(name)];
+        if (macro.used_by != 0)
+          throw GinFault("is defined again, behind its use in line " + std::to_string(macro.used_by),
+                         "one definition");
+        macro = {read, values_in(read), 0};
+      }
       bindings_.insert_or_assign(short_name(name), GinBinding{read, std::string(value), statements.line()});
     } catch (const GinFault& fault) {
-      fail(kernels::in_quotes(name) + " " + fault.what(), "a number, a text, True, False, None or a list");
+      fail(kernels::in_quotes(name) + " " + fault.what(), fault.expected);
     }
     if (bindings_.size() > gin_bindings_max)
       fail("one binding too many", "at most " + std::to_string(gin_bindings_max));
@@ -388,6 +424,14 @@ std::optional<std::int64_t> GinReader::maybe_integer(std::string_view name) {
 bool GinReader::is_ignored(std::string_view name) const {
   if (const std::size_t slash = name.rfind('/'); slash != name.npos) name.remove_prefix(slash + 1);
   return ignored_.contains(name) || ignored_.contains(std::string(name.substr(0, name.find('.'))) + ".*");
+}
+
+void GinReader::reject_unknown(std::string_view function) const {
+  for (const std::string& name : unknown())
+    if (name.starts_with(function) && name.substr(function.size()).starts_with('.'))
+      fault(name,
+            "a parameter of the published code, as another one may change what the model computes; "
+            "remove it if it does not");
 }
 
 std::vector<std::string> GinReader::without_effect() const {

@@ -83,6 +83,8 @@ class GinReader {
   const std::vector<std::string>& assumed() const { return assumed_; }  // "hstu_encoder.dqk = 64"
   std::vector<std::string> without_effect() const;                      // ignored bindings that are there
   std::vector<std::string> unknown() const;                             // neither read nor ignored
+  // Refuses unknown parameters of a function that builds the model. Throws kernels::LoadError.
+  void reject_unknown(std::string_view function) const;
 
  private:
   const GinBinding* take(std::string_view name, bool has_default);

@@ -93,6 +93,20 @@ TEST_CASE("gin file: what is no binding is refused with its line") {
   CHECK(has(refused(many), "one binding too many"));
 }
 
+TEST_CASE("gin file: a macro has one value, which is bounded with the macros in it") {
+  CHECK(has(refused("n = 2\na.b = %n\nn = 3\n"),
+            "x.gin:3: \"n\" is defined again, behind its use in line 2; expected one definition"));
+  CHECK(refused("n = 2\nn = 3\na.b = %n\n") == "read 2");
+  std::string doubled = "m0 = [1, 1]\n";
+  for (int i = 0; i < 60; ++i)
+    doubled +=
+        "m" + std::to_string(i + 1) + " = [%m" + std::to_string(i) + ", %m" + std::to_string(i) + "]\n";
+  CHECK(has(refused(doubled), "stands for too many values"));
+  std::string deep = "m0 = 1\n";
+  for (int i = 0; i < 9000; ++i) deep += "m" + std::to_string(i + 1) + " = [%m" + std::to_string(i) + "]\n";
+  CHECK(has(refused(deep), "stands for too many values"));
+}
+
 TEST_CASE("gin reader: values of another type or out of range are refused with their line") {
   const GinFile file("x.gin", "a.n = -1\na.f = 0.5\na.t = 'x'\na.l = [1, 'x']\na.e = []\n");
   GinReader reader(file);

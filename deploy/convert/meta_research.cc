@@ -18,7 +18,8 @@ constexpr std::string_view position_table = "_input_features_preproc._pos_emb.we
 constexpr std::string_view rating_table = "_input_features_preproc._rating_emb.weight";
 constexpr std::string_view category_buffer = "_embedding_module._item_id_to_category_id";
 
-// Bindings that change training, evaluation or memory, and nothing of a served model.
+// Bindings that change training, evaluation or memory, and nothing of a served model, and those of arguments
+// that the trainer gives itself.
 constexpr std::array training_bindings{"train_fn.rank",
                                        "train_fn.world_size",
                                        "train_fn.master_port",
@@ -53,6 +54,13 @@ constexpr std::array training_bindings{"train_fn.rank",
                                        "hstu_encoder.verbose",
                                        "sasrec_encoder.verbose",
                                        "get_sequential_encoder.verbose",
+                                       "get_sequential_encoder.module_type",
+                                       "get_sequential_encoder.max_sequence_length",
+                                       "get_sequential_encoder.max_output_length",
+                                       "hstu_encoder.max_sequence_length",
+                                       "hstu_encoder.max_output_length",
+                                       "sasrec_encoder.max_sequence_length",
+                                       "sasrec_encoder.max_output_length",
                                        "create_data_loader.*",
                                        "get_weighted_loss.*",
                                        "get_similarity_function.*"};
@@ -78,6 +86,8 @@ class MetaConversion {
     encoder == "HSTU" ? add_hstu(shared) : add_sasrec(shared);
     settings_.ignore(encoder == "HSTU" ? "sasrec_encoder.*" : "hstu_encoder.*");
     settings_.ignore("create_mol_interaction_module.*");
+    settings_.reject_unknown(encoder == "HSTU" ? "hstu_encoder" : "sasrec_encoder");
+    settings_.reject_unknown("get_sequential_encoder");
     builder_.drop("_attn_mask", "a constant, true above the diagonal");
     return builder_.finish("Meta's research code");
   }

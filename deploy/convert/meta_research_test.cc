@@ -71,15 +71,19 @@ Tensors sasrec_tensors() {
           float_tensor("forward_layers.0._conv1d.3.bias", {4}, counted(4, 1000))};
 }
 
-ConvertedModel convert(const Tensors& tensors, const std::string& bindings) {
-  const std::string bytes = torch_archive(tensors);
+// `member`: steps of the pickle that add a member to the state dictionary.
+ConvertedModel convert(const Tensors& tensors, const std::string& bindings, const std::string& member = "") {
+  ZipFile file = torch_parts(tensors);
+  const std::string begin = ")R(";  // of the members
+  file.parts.front().data.insert(file.parts.front().data.find(begin) + begin.size(), member);
+  const std::string bytes = file.bytes();
   return convert_meta_research(TorchBytes("x.pt", std::as_bytes(std::span(bytes))),
                                GinFile("x.gin", bindings));
 }
 
-std::string refused(const Tensors& tensors, const std::string& bindings) {
+std::string refused(const Tensors& tensors, const std::string& bindings, const std::string& member = "") {
   try {
-    convert(tensors, bindings);
+    convert(tensors, bindings, member);
     return "converted";
   } catch (const kernels::LoadError& error) {
     return error.what();
@@ -145,7 +149,9 @@ TEST_CASE("meta research: what the published code can do otherwise is taken from
                                                            "train_fn.temperature = 1.0\n"
                                                            "train_fn.l2_norm_eps = 1e-4\n"
                                                            "hstu_encoder.linear_activation = 'relu'\n"
-                                                           "hstu_encoder.tpyo = 3\n"
+                                                           "train_fn.tpyo = 3\n"
+                                                           "hstu_encoder.max_sequence_length = 9\n"
+                                                           "sasrec_encoder.tpyo = 3\n"
                                                            "train_fn.learning_rate = 1e-3\n");
   CHECK(model.config["output_norm"] == "layer_norm");
   CHECK(model.config["output_norm_eps"] == 1e-6);
@@ -154,7 +160,7 @@ TEST_CASE("meta research: what the published code can do otherwise is taken from
   CHECK(model.config["temperature"] == 1.0);
   CHECK(model.config["linear_activation"] == "none");  // the code knows silu, and takes no other word
   CHECK(says(model.report.assumed, "linear_activation \"relu\" is no activation"));
-  CHECK(model.report.unknown == std::vector<std::string>{"hstu_encoder.tpyo"});
+  CHECK(model.report.unknown == std::vector<std::string>{"train_fn.tpyo"});
   CHECK(says(model.report.dropped, "train_fn.learning_rate"));
 }
 
@@ -206,6 +212,22 @@ TEST_CASE("meta research: what cannot be computed is refused by name") {
   more.push_back(float_tensor("module._ndp_module._gate.weight", {1}, {1}));
   CHECK(has(refused(more, bindings),
             "has tensors that are not of this model: module._ndp_module._gate.weight"));
+}
+
+TEST_CASE("meta research: members that are no tensors, and bindings that the encoder lacks, are refused") {
+  const std::string opaque = pickled_name("torch", "device") + "(" + pickled("cpu") + "tR";
+  CHECK(has(refused(hstu_tensors(), hstu_bindings, pickled("module.gate") + opaque),
+            "has tensors that are not of this model: module.gate"));
+  CHECK(has(refused(hstu_tensors(), hstu_bindings, pickled("module.a_extra_state") + "]"),
+            "has tensors that are not of this model: module.a_extra_state"));
+  CHECK(has(refused(hstu_tensors(), hstu_bindings, "K\7]"),
+            "a member has the key 7; expected names of tensors"));
+  const std::string bindings = hstu_bindings;
+  CHECK(has(refused(hstu_tensors(), bindings + "hstu_encoder.gate = 3\n"),
+            "x.gin:10: hstu_encoder.gate is \"3\"; expected a parameter of the published code"));
+  CHECK(has(refused(hstu_tensors(), bindings + "get_sequential_encoder.gate = 3\n"), "x.gin:10: "));
+  CHECK(has(refused(sasrec_tensors(), std::string(sasrec_bindings) + "sasrec_encoder.gate = 3\n"),
+            "x.gin:10: "));
 }
 
 TEST_CASE("meta research: ratings that the encoder reads become an action table") {

@@ -57,6 +57,10 @@ class NvidiaConversion {
     const NvidiaData data = read_nvidia_data(settings_);
     const NvidiaShape shape = read_shape();
     const bool ranking = tensors_.has("_mlp._mlp.0.weight");
+    if (!ranking && settings_.has("RankingArgs.prediction_head_arch"))
+      settings_.fault("RankingArgs.prediction_head_arch",
+                      "no such binding, because the checkpoint has no head, _mlp._mlp.0.weight");
+    settings_.ignore(ranking ? "RetrievalArgs.*" : "RankingArgs.*");
     describe(shape, data);
     add_tables(shape, data, ranking);
     for (std::uint64_t layer = 0; layer < shape.layers; ++layer) add_layer(layer, shape);
@@ -65,6 +69,8 @@ class NvidiaConversion {
       if (name.ends_with("_extra_state") || name.starts_with("_loss_module.") ||
           name.starts_with("_metric_module."))
         builder_.drop(name, "of training");
+    for (const char* const arguments : {"NetworkArgs", "RankingArgs", "RetrievalArgs"})
+      settings_.reject_unknown(arguments);
     return builder_.finish("NVIDIA's recsys-examples");
   }
 

@@ -312,6 +312,11 @@ TEST_CASE("nvidia: what cannot be computed is refused by name") {
       has(refused(checkpoint, bindings + "BenchmarkDatasetArgs.item_feature_name = 'other'\n"), "\"other\""));
   CHECK(has(refused(checkpoint, bindings + "sex_table/EmbeddingArgs.item_vocab_size_or_capacity = 3\n"),
             "actions/sex_weights\" has the shape [18]; expected [21]"));
+  for (const std::string arguments : {"NetworkArgs", "RankingArgs"})
+    CHECK(has(refused(checkpoint, bindings + arguments + ".gate = 3\n"),
+              arguments + ".gate is \"3\"; expected a parameter of the published code"));
+  checkpoint.write_model(joined(shared_tensors(false), fused_tensors()));
+  CHECK(has(refused(checkpoint, bindings), "expected no such binding, because the checkpoint has no head"));
   tensors.push_back(float_tensor("_hstu_block._preprocessor._positional_encoder._timestamp_embeddings_weight",
                                  {2, hidden}, counted(2 * hidden, 0)));
   checkpoint.write_model(tensors);
