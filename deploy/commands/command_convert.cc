@@ -1,6 +1,7 @@
 // `troupe convert`: turns a checkpoint of another program into a model directory, without running code
 // from it, and compares the directory's outputs with that program's own.
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "deploy/commands/commands.h"
@@ -58,9 +59,9 @@ void print_report(const ConversionReport& report) {
         << "warning: the published code has none of the bindings called unknown; they changed nothing here\n";
 }
 
-int check(const ConvertOptions& options) {
+int check(const ConvertOptions& options, const nlohmann::json& golden) {
   const ModelFamily& family = family_of(all_families(), options.out);
-  const GoldenReport report = check_golden(family, options.out, options.check);
+  const GoldenReport report = check_golden(family, options.out, options.check, golden);
   for (std::size_t i = 0; i < report.faults.size() && i < faults_shown_max; ++i)
     std::cout << report.faults[i] << "\n";
   if (report.faults.size() > faults_shown_max)
@@ -73,12 +74,14 @@ int check(const ConvertOptions& options) {
 }
 
 int run_convert(const ConvertOptions& options) {
+  // Read first, so that no folder is written for a file that cannot be checked.
+  const nlohmann::json golden = options.check.empty() ? nlohmann::json() : read_golden(options.check);
   const ConvertedModel model = converted(options);
   write_model(model, options.out);
   print_report(model.report);
   std::cout << "wrote " << options.out << ": " << model.tensors.size() << " tensors, " << model.num_items
             << " items\n";
-  return options.check.empty() ? 0 : check(options);
+  return options.check.empty() ? 0 : check(options, golden);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "kernels/checkpoint/json_file.h"
@@ -62,12 +63,19 @@ std::vector<Item> catalog_of(const nlohmann::json& document, const AskedModel& m
   const auto found = document.find("all_item_ids");
   if (found != document.end() && found->is_array()) return numbers_of<Item>(*found, "all_item_ids");
   Item first = 1, last = model.num_items;
-  if (found != document.end() && found->is_string()) {
+  if (found != document.end()) {
+    if (!found->is_string())
+      throw std::invalid_argument("all_item_ids is " + kernels::describe(*found) +
+                                  "; expected a list, or a text FIRST..LAST");
     const std::string& text = found->get_ref<const std::string&>();
     const std::size_t dots = text.find("..");
     const char* const end = text.data() + text.size();
-    if (dots == text.npos || std::from_chars(text.data(), end, first).ptr != text.data() + dots ||
-        std::from_chars(text.data() + dots + 2, end, last).ptr != end)
+    const auto is_whole = [](const char* from, const char* to, Item& item) {
+      const auto read = std::from_chars(from, to, item);
+      return read.ec == std::errc() && read.ptr == to;
+    };
+    if (dots == text.npos || !is_whole(text.data(), text.data() + dots, first) ||
+        !is_whole(text.data() + dots + 2, end, last))
       throw std::invalid_argument("all_item_ids is " + kernels::in_quotes(text) + "; expected FIRST..LAST");
   }
   if (first < 1 || first > last || last > model.num_items)
@@ -91,6 +99,8 @@ class CaseCheck {
     const nlohmann::json answer = family_.logits(folder_, request_of(golden, candidates));
     const std::size_t before = report_.numbers + report_.lists;
     model_.ranks_tasks ? check_tasks(golden, answer) : check_similarities(golden, answer, candidates);
+    if (golden.contains("similarity") && !model_.ranks_tasks && !golden.contains("item_ids_scored"))
+      throw std::invalid_argument("similarity is without items; expected item_ids_scored beside it");
     if (report_.numbers + report_.lists == before)
       throw std::invalid_argument(
           "there is nothing to compare; expected item_ids_scored with similarity, top "
@@ -162,9 +172,9 @@ class CaseCheck {
                "; expected " + std::to_string(expected[i]));
     }
     check_list(golden, "top20", found, {});
-    const auto history = golden.find("item_ids");
-    if (golden.contains("top20_unseen") && history != golden.end())
-      check_list(golden, "top20_unseen", found, numbers_of<Item>(*history, "item_ids"));
+    if (golden.contains("top20_unseen"))
+      check_list(golden, "top20_unseen", found,
+                 numbers_of<Item>(golden.value("item_ids", nlohmann::json::array()), "item_ids"));
   }
 
   static double similarity_of(const std::map<Item, double>& found, Item item) {
@@ -180,6 +190,9 @@ class CaseCheck {
                   std::vector<Item> seen) {
     if (!golden.contains(key)) return;
     const auto expected = numbers_of<Item>(golden[key], key);
+    if (expected.empty()) throw std::invalid_argument(key + " is empty; expected the best items");
+    if (std::set<Item>(expected.begin(), expected.end()).size() != expected.size())
+      throw std::invalid_argument(key + " has an item twice; expected each item once");
     std::ranges::sort(seen);
     std::vector<Item> order;
     for (const Item item : catalog_)
@@ -254,12 +267,23 @@ std::string name_of_case(std::size_t index, const nlohmann::json& golden) {
 
 }  // namespace
 
-GoldenReport check_golden(const ModelFamily& family, const std::filesystem::path& model,
-                          const std::filesystem::path& golden) {
-  const nlohmann::json document = kernels::read_json_file(golden, golden_bytes_max, golden_values_max);
+nlohmann::json read_golden(const std::filesystem::path& golden) {
+  nlohmann::json document = kernels::read_json_file(golden, golden_bytes_max, golden_values_max);
   const nlohmann::json* const cases = kernels::JsonFields(golden, document).find("cases");
   if (cases == nullptr || !cases->is_array() || cases->empty())
     kernels::throw_load_error(golden, "there are no cases", "a list \"cases\" with at least one");
+  return document;
+}
+
+GoldenReport check_golden(const ModelFamily& family, const std::filesystem::path& model,
+                          const std::filesystem::path& golden) {
+  const nlohmann::json document = read_golden(golden);
+  return check_golden(family, model, golden, document);
+}
+
+GoldenReport check_golden(const ModelFamily& family, const std::filesystem::path& model,
+                          const std::filesystem::path& golden, const nlohmann::json& document) {
+  const nlohmann::json& cases = document["cases"];
   if (!family.logits)
     throw std::invalid_argument(model.string() + " is of the family \"" + family.name +
                                 "\", which computes no logits; expected one that supports troupe logits");
@@ -270,10 +294,11 @@ GoldenReport check_golden(const ModelFamily& family, const std::filesystem::path
     std::vector<Item> catalog = catalog_of(document, asked);
     std::ranges::sort(catalog);
     CaseCheck check(family, model, asked, catalog, report);
-    for (std::size_t i = 0; i < cases->size(); ++i) {
-      const nlohmann::json& one = (*cases)[i];
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const nlohmann::json& one = cases[i];
       where = golden.string() + ": " + name_of_case(i, one);
-      if (!one.is_object()) throw std::invalid_argument("the case is " + kernels::describe(one));
+      if (!one.is_object())
+        throw std::invalid_argument("the case is " + kernels::describe(one) + "; expected an object");
       ++report.cases;
       const auto fault = check.run(one);
       if (fault) report.faults.push_back(name_of_case(i, one) + ": " + *fault);

@@ -22,9 +22,15 @@ struct GoldenReport {
   bool is_well() const { return cases > 0 && agreeing == cases; }
 };
 
+// Reads a golden file, with at least one case. Throws kernels::LoadError.
+nlohmann::json read_golden(const std::filesystem::path& golden);
+
 // Computes every case of the file by the family's `logits`. Throws kernels::LoadError if the file or the
 // model cannot be read, and std::invalid_argument if the model refuses a case.
 GoldenReport check_golden(const ModelFamily& family, const std::filesystem::path& model,
                           const std::filesystem::path& golden);
+// The same with a file that was read before. `golden` is for errors.
+GoldenReport check_golden(const ModelFamily& family, const std::filesystem::path& model,
+                          const std::filesystem::path& golden, const nlohmann::json& document);
 
 }  // namespace troupe::deploy

@@ -162,6 +162,27 @@ TEST_CASE("golden check: a file without cases, or with nothing to compare, is re
   CHECK(has(refused(folder, golden_of(one)), "item_ids_scored has \"a\"; expected items"));
   CHECK(has(refused(folder, golden_of(good_case(), "1..9")), "leaves the model's items, 1 to 6"));
   CHECK(has(refused(folder, golden_of(good_case(), "all")), "expected FIRST..LAST"));
+  CHECK(has(refused(folder, golden_of(good_case(), "1..99999999999999999999")), "expected FIRST..LAST"));
+  json golden = golden_of(good_case());
+  for (const json& items : {json(6), json(), json{{"first", 1}}}) {
+    golden["all_item_ids"] = items;
+    CHECK(has(refused(folder, golden), "expected a list, or a text FIRST..LAST"));
+  }
+  CHECK(has(refused(folder, json{{"cases", {3}}}), "case 1: the case is 3; expected an object"));
+}
+
+TEST_CASE("golden check: what a case has is compared or refused") {
+  Folder folder;
+  for (const char* const key : {"top20", "top20_unseen"}) {
+    CHECK(has(refused(folder, golden_of({{"item_ids", {1}}, {key, json::array()}})),
+              std::string(key) + " is empty; expected the best items"));
+    CHECK(has(refused(folder, golden_of({{"item_ids", {6}}, {key, {1, 1}}})), "has an item twice"));
+  }
+  CHECK(has(refused(folder, golden_of({{"item_ids", {1}}, {"similarity", {9}}, {"top20", {1}}})),
+            "similarity is without items; expected item_ids_scored beside it"));
+  // A case without a history has seen nothing.
+  CHECK(folder.check(golden_of({{"top20_unseen", {1, 2}}})).is_well());
+  CHECK_FALSE(folder.check(golden_of({{"top20", {1, 2}}, {"top20_unseen", {2, 3}}})).is_well());
 }
 
 }  // namespace golden_check_test
