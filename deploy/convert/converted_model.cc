@@ -10,6 +10,7 @@
 #include "deploy/data/text_file.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/checkpoint/safetensors.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 namespace {
@@ -51,6 +52,8 @@ ConvertedItem item_of_line(const TextFile& file, std::string_view line, const Ro
   item.row = rows.row(key);
   item.id = fields.size() == 1 ? fields[0] : fields[1];
   if (fields.size() == 3) item.title = fields[2];
+  if (!is_utf8(item.id) || !is_utf8(item.title))
+    file.fail("an id or title that is not UTF-8", "UTF-8, as every reader of the catalog takes it");
   if (item.row == 0) file.fail("key " + kernels::in_quotes(key), rows.words());
   if (item.id.empty() || item.id.size() > item_id_bytes_max)
     file.fail("an id of " + std::to_string(item.id.size()) + " bytes",
@@ -58,15 +61,39 @@ ConvertedItem item_of_line(const TextFile& file, std::string_view line, const Ro
   return item;
 }
 
-void check_folder(const std::filesystem::path& folder) {
+constexpr const char* weights_file = "model.safetensors";
+constexpr const char* catalog_file = "items.jsonl";
+constexpr const char* config_file = "config.json";
+
+// Returns whether the folder is new.
+bool check_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  const bool is_new = std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder))
     throw std::runtime_error(folder.string() + ": cannot be made; expected a path for a model directory");
   if (!std::filesystem::is_empty(folder, error) || error)
     throw std::runtime_error(folder.string() +
                              ": has files; expected a new or empty folder, as models are "
                              "never changed in place");
+  return is_new;
+}
+
+void write_files(const ConvertedModel& model, const std::filesystem::path& folder) {
+  std::vector<kernels::NamedTensor> tensors;
+  for (const ConvertedTensor& tensor : model.tensors)
+    tensors.push_back({tensor.name, tensor.shape, tensor.values});
+  kernels::write_safetensors(folder / weights_file, tensors, kernels::StoredAs::f32);
+  if (!model.items.empty()) {
+    std::string lines;
+    for (const ConvertedItem& item : model.items) {
+      nlohmann::ordered_json line{{"id", item.id}, {"tokens", {item.row}}, {"identifier", item.row}};
+      if (!item.title.empty()) line["title"] = item.title;
+      lines += line.dump() + "\n";
+    }
+    write_output((folder / catalog_file).string(), lines);
+  }
+  // Last, because a folder without it is no model.
+  write_output((folder / config_file).string(), model.config.dump(2) + "\n");
 }
 
 }  // namespace
@@ -91,22 +118,16 @@ std::vector<ConvertedItem> read_item_list(const std::filesystem::path& path, con
 }
 
 void write_model(const ConvertedModel& model, const std::filesystem::path& folder) {
-  check_folder(folder);
-  std::vector<kernels::NamedTensor> tensors;
-  for (const ConvertedTensor& tensor : model.tensors)
-    tensors.push_back({tensor.name, tensor.shape, tensor.values});
-  kernels::write_safetensors(folder / "model.safetensors", tensors, kernels::StoredAs::f32);
-  if (!model.items.empty()) {
-    std::string lines;
-    for (const ConvertedItem& item : model.items) {
-      nlohmann::ordered_json line{{"id", item.id}, {"tokens", {item.row}}, {"identifier", item.row}};
-      if (!item.title.empty()) line["title"] = item.title;
-      lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    }
-    write_output((folder / "items.jsonl").string(), lines);
+  const bool is_new = check_folder(folder);
+  try {
+    write_files(model, folder);
+  } catch (...) {  // the folder was empty, so nothing else is removed
+    std::error_code ignored;
+    for (const char* const file : {config_file, catalog_file, weights_file})
+      std::filesystem::remove(folder / file, ignored);
+    if (is_new) std::filesystem::remove(folder, ignored);
+    throw;
   }
-  // Last, because a folder without it is no model.
-  write_output((folder / "config.json").string(), model.config.dump(2) + "\n");
 }
 
 }  // namespace troupe::deploy

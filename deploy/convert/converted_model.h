@@ -46,7 +46,8 @@ struct ConvertedModel {
 std::vector<ConvertedItem> read_item_list(const std::filesystem::path& file, const ConvertedModel& model);
 
 // Writes config.json, model.safetensors and, if there are items, items.jsonl, which `troupe import` reads
-// as a catalog, into a new or empty folder. Throws std::runtime_error or kernels::LoadError.
+// as a catalog, into a new or empty folder. If a file cannot be written, those that were are removed.
+// Throws std::runtime_error or kernels::LoadError.
 void write_model(const ConvertedModel& model, const std::filesystem::path& folder);
 
 }  // namespace troupe::deploy

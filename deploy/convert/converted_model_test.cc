@@ -80,6 +80,8 @@ TEST_CASE("item list: rows that the checkpoint lacks, and ids and rows that occu
   CHECK(has(files.refused("1\tx\ty\tz\n", of_rows(3)), "4 columns"));
   CHECK(has(files.refused("1\t\n", of_rows(3)), "an id of 0 bytes"));
   CHECK(has(files.refused("", of_rows(3)), "no items"));
+  CHECK(has(files.refused("a\nb\xff\n", of_rows(3)), "items.tsv:2: an id or title that is not UTF-8"));
+  CHECK(has(files.refused("1\ta\t\xc0\x80\n", of_rows(3)), "items.tsv:1: an id or title that is not UTF-8"));
 }
 
 TEST_CASE("converted model: is written with a catalog, into an empty folder only") {
@@ -96,6 +98,23 @@ TEST_CASE("converted model: is written with a catalog, into an empty folder only
   CHECK(has(content(folder / "config.json"), "\"model_type\": \"hstu\""));
   CHECK_THROWS_WITH_AS(write_model(model, folder), doctest::Contains("expected a new or empty folder"),
                        std::runtime_error);
+}
+
+TEST_CASE("converted model: nothing is left of one that cannot be written") {
+  const Files files;
+  ConvertedModel model = of_rows(1);
+  model.config["model_type"] = "\xff";  // fails after the other files
+  model.tensors.push_back({"a", {1}, {3}});
+  model.items.push_back({"B00X", "", 1});
+  const auto folder = files.path() / "model";
+  CHECK_THROWS(write_model(model, folder));
+  CHECK_FALSE(std::filesystem::exists(folder));
+  std::filesystem::create_directory(folder);
+  CHECK_THROWS(write_model(model, folder));
+  CHECK(std::filesystem::is_empty(folder));
+  model.config["model_type"] = "hstu";
+  write_model(model, folder);
+  CHECK(std::filesystem::exists(folder / "config.json"));
 }
 
 }  // namespace converted_model_test
