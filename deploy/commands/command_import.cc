@@ -246,6 +246,10 @@ ImportRows read_table(const ImportOptions& options, const ImportModel& model, co
   if (!columns.find("tokens")) items = ModelItems::of_model(required_directory(config.model), reading.rows);
   if (items) reading.items = &*items;
   take_items(read_item_table(*table, columns, reading), rows);
+  if (options.replace && rows.items.rows.empty())
+    throw ConfigError(name_of_input(rows.items.file) +
+                      ": the table has no items, and --replace would remove the whole catalog; expected a "
+                      "catalog");
   return rows;
 }
 
@@ -307,6 +311,7 @@ void reject_if_other_model(const SendRequest& send, const ImportOptions& options
   if (reply.status != 200 || !parsed.is_object()) return;  // the writes will say why
   std::string served;
   for (const nlohmann::json& one : parsed.value("data", nlohmann::json::array())) {
+    if (!one.is_object()) continue;
     const std::string id = one.value("id", ""), version = one.value("version", id);
     if (version == model.version && (options.served.empty() || options.served == id)) return;
     served += (served.empty() ? "" : ", ") + (version == id ? id : id + " (" + version + ")");
@@ -322,7 +327,7 @@ void reject_if_other_model(const SendRequest& send, const ImportOptions& options
                            (first.where.empty() ? "" : first.where + ": ") + first.message + "; expected " +
                            first.expected + ". The server refused " + std::to_string(result.refused.size()) +
                            " and stored " + std::to_string(result.stored) + " of " +
-                           std::to_string(lines.count) + " rows: import again");
+                           std::to_string(lines.count) + " rows: " + lines.advice);
 }
 
 void wait_for_server() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
@@ -369,6 +374,15 @@ std::string unknown_item_of(const RefusedLine& refused, const PutUser& user) {
   return refused.code == "unknown_item" && event && *event < user.history.size() ? user.history[*event] : "";
 }
 
+// Events are appended once only if they have ids.
+std::string advice_for(const ImportOptions& options, const DataRows<PutUser>& users) {
+  const bool has_ids = std::ranges::all_of(users.rows, [](const PutUser& user) {
+    return !user.event_ids.empty() && std::ranges::none_of(user.event_ids, &std::string::empty);
+  });
+  if (!options.append || has_ids) return "import again";
+  return "import only the others, because events without an id (id=COLUMN) are appended each time";
+}
+
 // With --skip-unknown, users whose history has an unknown item are sent again without it: a server names one
 // unknown item of a history at a time.
 ImportResult send_users(const SendRequest& send, const ImportOptions& options, const DataRows<PutUser>& users,
@@ -389,7 +403,8 @@ ImportResult send_users(const SendRequest& send, const ImportOptions& options, c
           const std::optional<std::size_t> event = event_of(field);
           const bool is_whole = unknown.empty() && !users.event_lines.empty();  // no event was left out
           return event && is_whole ? users.where_event(chosen[row], *event) : users.where(chosen[row]);
-        }};
+        },
+        advice_for(options, users)};
     const ImportResult result = send_lines(send, lines, wait_for_server, [&](const RefusedLine& refused) {
       const std::string item = unknown_item_of(refused, sent(refused.row));
       if (!options.skip_unknown || item.empty()) return false;

@@ -37,12 +37,28 @@ std::string numbers(const std::vector<Number>& list) {
   return list_of(list, [](Number number) { return std::to_string(number); });
 }
 
-[[noreturn]] void refused_as_a_whole(const std::string& path, const server::HttpReply& reply) {
-  const json parsed = json::parse(reply.body, nullptr, false);
-  const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
-  throw std::runtime_error(error.value("where", path) + ": " +
-                           error.value("message", "status " + std::to_string(reply.status)) + "; expected " +
-                           error.value("expected", "a troupe server"));
+// Other programs in front of a server answer in forms of their own.
+std::string text_of(const json& object, const char* member, const std::string& absent) {
+  const auto found = object.find(member);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : absent;
+}
+json object_of(const json& object, const char* member) {
+  const auto found = object.is_object() ? object.find(member) : object.end();
+  return object.is_object() && found != object.end() && found->is_object() ? *found : json::object();
+}
+
+std::uint64_t number_of(const json& object, const char* member) {
+  const auto found = object.find(member);
+  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+bool has_no_capacity(std::uint64_t status) { return status == 429 || status == 503; }
+
+std::string fault_of(const std::string& path, const server::HttpReply& reply) {
+  const json error = object_of(json::parse(reply.body, nullptr, false), "error");
+  return text_of(error, "where", path) + ": " +
+         text_of(error, "message", "status " + std::to_string(reply.status)) + "; expected " +
+         text_of(error, "expected", "a troupe server");
 }
 
 json parsed_line(std::string_view line) {
@@ -75,8 +91,7 @@ class Batch {
   static std::string_view next_line(std::string_view& rest) {
     const std::size_t end = rest.find('\n');
     if (end == rest.npos)
-      throw std::runtime_error(
-          "the server's answer was cut off; expected a result for each line. Import again");
+      throw std::runtime_error("the server's answer was cut off; expected a result for each line");
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end + 1);
     return line;
@@ -84,16 +99,17 @@ class Batch {
   static void read_line(std::string_view text, std::size_t row, ImportResult& result,
                         std::vector<std::size_t>& again) {
     const json line = parsed_line(text);
-    const int status = line.value("status", 0);
-    if (status == 429 || status == 503) return again.push_back(row);
+    const std::uint64_t status = number_of(line, "status");
+    if (has_no_capacity(status)) return again.push_back(row);
     if (status == 200) {
       ++result.stored;
-      result.version = std::max(result.version, line.value("version", std::uint64_t{0}));
+      result.version = std::max(result.version, number_of(line, "version"));
       return;
     }
-    const json error = line.value("error", json::object());
-    result.refused.push_back({row, error.value("code", ""), error.value("message", ""),
-                              error.value("where", ""), error.value("expected", "")});
+    const json error = object_of(line, "error");
+    result.refused.push_back({row, text_of(error, "code", ""),
+                              text_of(error, "message", "status " + std::to_string(status)),
+                              text_of(error, "where", ""), text_of(error, "expected", "a troupe server")});
   }
 
   std::size_t first_, size_ = 0;
@@ -114,32 +130,88 @@ SendRequest requests_to(const ServerOptions& options) {
   };
 }
 
+namespace {
+
+// Sends rows in requests, up to the first with refused lines, or one that the server has no capacity for.
+class Sender {
+ public:
+  Sender(const SendRequest& send, const ImportLines& lines,
+         const std::function<bool(const RefusedLine&)>& goes_on)
+      : send_(send), lines_(lines), goes_on_(goes_on) {}
+
+  // Returns the rows that are to be sent again.
+  std::vector<std::size_t> send_all(const std::vector<std::size_t>& rows) {
+    std::vector<std::size_t> again;
+    for (std::size_t at = 0; at < rows.size() && !is_refused_;) {
+      const Batch batch(lines_, rows, at);
+      if (!send_batch(batch, rows, at, again)) {
+        again.insert(again.end(), rows.begin() + static_cast<std::ptrdiff_t>(at), rows.end());
+        break;
+      }
+      at = batch.end();
+    }
+    return again;
+  }
+  bool is_refused() const { return is_refused_; }
+  const std::string& busy() const { return busy_; }  // why the server had no capacity for a request
+  ImportResult result;
+
+ private:
+  // Returns false if the server has no capacity for the request.
+  bool send_batch(const Batch& batch, const std::vector<std::size_t>& rows, std::size_t at,
+                  std::vector<std::size_t>& again) {
+    const std::size_t before = result.refused.size();
+    bool stores_none = false;
+    try {
+      const server::HttpReply reply = send_(lines_.path, batch.body());
+      stores_none = reply.status >= 400 && reply.status < 500;
+      if (has_no_capacity(reply.status)) {
+        busy_ = fault_of(lines_.path, reply);
+        return false;
+      }
+      if (reply.status != 200) throw std::runtime_error(fault_of(lines_.path, reply));
+      batch.read(reply.body, rows, result, again);
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(error.what() + progress(rows[at], stores_none));
+    }
+    for (std::size_t i = before; i < result.refused.size(); ++i)
+      is_refused_ = is_refused_ || !goes_on_ || !goes_on_(result.refused[i]);
+    return true;
+  }
+
+  // Says what is stored when the request that begins with `row` has failed.
+  std::string progress(std::size_t row, bool stores_none) const {
+    if (stores_none && result.stored == 0) return "";
+    return ". " + std::to_string(result.stored) + " of " + std::to_string(lines_.count) + " rows are stored" +
+           (stores_none ? "" : ", and perhaps some from " + lines_.where(row, "") + " on") + ": " +
+           lines_.advice;
+  }
+
+  const SendRequest& send_;
+  const ImportLines& lines_;
+  const std::function<bool(const RefusedLine&)>& goes_on_;
+  bool is_refused_ = false;
+  std::string busy_;
+};
+
+}  // namespace
+
 ImportResult send_lines(const SendRequest& send, const ImportLines& lines, const std::function<void()>& wait,
                         const std::function<bool(const RefusedLine&)>& goes_on) {
-  ImportResult result;
+  Sender sender(send, lines, goes_on);
   std::vector<std::size_t> rows(lines.count);
   std::iota(rows.begin(), rows.end(), std::size_t{0});
-  for (int attempt = 0; !rows.empty(); ++attempt) {
+  for (int attempt = 0; !rows.empty() && !sender.is_refused(); ++attempt) {
     if (attempt == attempts_max)
       throw std::runtime_error(
           lines.where(rows.front(), "") + ": the server has no capacity for this row and " +
-          std::to_string(rows.size() - 1) + " more; expected an answer within " +
-          std::to_string(attempts_max) + " attempts. The others are stored: import again");
+          std::to_string(rows.size() - 1) + " more" +
+          (sender.busy().empty() ? "" : " (" + sender.busy() + ")") + "; expected an answer within " +
+          std::to_string(attempts_max) + " attempts. The others are stored: " + lines.advice);
     if (attempt > 0) wait();
-    std::vector<std::size_t> again;
-    for (std::size_t at = 0; at < rows.size();) {
-      const Batch batch(lines, rows, at);
-      const server::HttpReply reply = send(lines.path, batch.body());
-      if (reply.status != 200) refused_as_a_whole(lines.path, reply);
-      const std::size_t before = result.refused.size();
-      batch.read(reply.body, rows, result, again);
-      at = batch.end();
-      for (std::size_t i = before; i < result.refused.size(); ++i)
-        if (!goes_on || !goes_on(result.refused[i])) return result;
-    }
-    rows = std::move(again);
+    rows = sender.send_all(rows);
   }
-  return result;
+  return std::move(sender.result);
 }
 
 std::string line_of(const PutItem& item) {

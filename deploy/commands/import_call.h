@@ -18,6 +18,7 @@ struct ImportLines {
   std::function<std::string(std::size_t row)> line;  // without its end
   // Returns a place such as "items.csv:17". `field`: of a refusal, such as "history[3]", or "".
   std::function<std::string(std::size_t row, const std::string& field)> where;
+  std::string advice = "import again";  // for an import that ended early
 };
 
 // Refused row of an import. The others of its request were stored.
@@ -35,10 +36,10 @@ struct ImportResult {
 using SendRequest = std::function<server::HttpReply(const std::string& path, const std::string& body)>;
 SendRequest requests_to(const ServerOptions& server);
 
-// Sends all lines, up to 1,000 or 4 MiB in a request. Lines that the server has no capacity for (429, 503)
-// are sent again, up to ten times, after `wait`. Stops behind a request with refused lines unless `goes_on`
-// is true for each of them. Throws std::runtime_error if a request is refused as a whole or the answer is cut
-// off.
+// Sends all lines, up to 1,000 or 4 MiB in a request. Lines and requests that the server has no capacity for
+// (429, 503) are sent again, up to ten times, after `wait`. Stops behind a request with refused lines unless
+// `goes_on` is true for each of them. Throws std::runtime_error if a request fails or is refused as a whole,
+// or its answer is cut off; the error says how many rows are stored.
 ImportResult send_lines(const SendRequest& send, const ImportLines& lines, const std::function<void()>& wait,
                         const std::function<bool(const RefusedLine&)>& goes_on = {});
 

@@ -124,6 +124,57 @@ TEST_SUITE("import call") {
     CHECK(seen == std::set<std::size_t>{5, 7});
   }
 
+  TEST_CASE("import call: requests that the server has no capacity for are sent again, after a wait") {
+    Server server;
+    const ImportLines lines{
+        "/v1/items", 2'500,
+        [](std::size_t row) { return line_of(PutItem{.item = std::to_string(row), .tokens = {1}}); },
+        [](std::size_t row, const std::string&) { return "t.csv:" + std::to_string(row + 2); }};
+    int requests = 0, full_from = 2, full_to = 3;
+    const auto send = [&](auto&, const std::string& body) {
+      ++requests;
+      const bool is_full = requests >= full_from && requests <= full_to;
+      return is_full ? server::HttpReply{503, refusal(503, "draining").dump()} : server.reply(body);
+    };
+    const ImportResult result = send_lines(send, lines, [&] { ++server.waits; });
+    CHECK(result.stored == 2'500);
+    CHECK(server.waits == 2);
+    CHECK(requests == 5);  // 1,000 rows, two refusals, and the others
+    requests = 0, full_to = 1'000;
+    CHECK_THROWS_WITH_AS(
+        send_lines(send, lines, [] {}),
+        "t.csv:1002: the server has no capacity for this row and 1499 more (history[0]: no; expected yes); "
+        "expected an answer within 10 attempts. The others are stored: import again",
+        std::runtime_error);
+  }
+
+  TEST_CASE("import call: an import that ends in the middle tells what is stored") {
+    Server server;
+    ImportLines lines{
+        "/v1/items", 1'500,
+        [](std::size_t row) { return line_of(PutItem{.item = std::to_string(row), .tokens = {1}}); },
+        [](std::size_t row, const std::string&) { return "t.csv:" + std::to_string(row + 2); },
+        "import the others"};
+    const auto error_of = [&](const std::function<server::HttpReply()>& second) -> std::string {
+      try {
+        const auto send = [&, requests = 0](auto&, const std::string& body) mutable {
+          return ++requests == 2 ? second() : server.reply(body);
+        };
+        send_lines(send, lines, [] {});
+      } catch (const std::runtime_error& error) {
+        return error.what();
+      }
+      return "none";
+    };
+    CHECK(
+        error_of([]() -> server::HttpReply { throw std::runtime_error("the connection was lost"); }) ==
+        "the connection was lost. 1000 of 1500 rows are stored, and perhaps some from t.csv:1002 on: import "
+        "the others");
+    CHECK(error_of([] {
+            return server::HttpReply{401, refusal(401, "key").dump()};
+          }) == "history[0]: no; expected yes. 1000 of 1500 rows are stored: import the others");
+  }
+
   TEST_CASE("import call: an answer that is cut off, or none of a troupe server, is an error") {
     Server server;
     server.cuts_off = true;
@@ -137,8 +188,12 @@ TEST_SUITE("import call") {
     CHECK_THROWS_WITH_AS(
         reply_of(401, R"({"error":{"where":"authorization","message":"no key","expected":"a key"}})"),
         "authorization: no key; expected a key", std::runtime_error);
-    CHECK_THROWS_WITH_AS(reply_of(502, "<html>"), "/v1/items: status 502; expected a troupe server",
-                         std::runtime_error);
+    const std::string perhaps = ". 0 of 1 rows are stored, and perhaps some from t:1 on: import again";
+    for (const char* body : {"<html>", R"({"error":"bad gateway"})", R"({"error":{"message":7}})", "[]"})
+      CHECK_THROWS_WITH_AS(reply_of(502, body),
+                           ("/v1/items: status 502; expected a troupe server" + perhaps).c_str(),
+                           std::runtime_error);
+    CHECK(reply_of(200, "{\"status\":\"ok\"}\n{\"lines\":1}\n").refused.at(0).message == "status 0");
     CHECK_THROWS_WITH_AS(reply_of(200, "hello\nyou\n"), doctest::Contains("is no JSON"), std::runtime_error);
   }
 }

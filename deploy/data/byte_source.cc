@@ -4,6 +4,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::size_t part_bytes = 64 << 10;
 constexpr const char* damaged = "the compressed data is damaged or truncated";
+constexpr const char* large_window =
+    "the compressed data needs a window of more than 128 MiB (zstd --long=28 or more)";
 
 // A frame of zstd, or a skippable frame, with which parallel compressors begin.
 bool is_zstd(std::string_view beginning) {
@@ -66,6 +69,7 @@ class ByteSource::Decoder {
   // Decodes from `in` into `out`, and removes from `in` what was used. Returns false for damaged data.
   virtual bool decode(std::string_view& in, std::string& out) = 0;
 
+  const char* fault = damaged;  // of data that cannot be decoded
   bool in_member = false;
   bool is_full = false;  // the last part of a member filled `out`: more of it may follow without input
   bool pads_with_zeros = false;  // zeros may stand behind the last member
@@ -119,6 +123,7 @@ class ByteSource::Zstd : public Decoder {
     out.resize(to.pos);
     in_member = more != 0;
     is_full = in_member && out.size() == part_bytes;
+    if (ZSTD_getErrorCode(more) == ZSTD_error_frameParameter_windowTooLarge) fault = large_window;
     return !ZSTD_isError(more);
   }
 
@@ -180,7 +185,7 @@ bool ByteSource::decode(std::string& out, const char*& fault) {
     }
     const bool is_sound = decoder_->decode(in, out);
     input_->skip(input_->rest().size() - in.size());
-    if (!is_sound) fault = damaged;
+    if (!is_sound) fault = decoder_->fault;
     if (fault || !out.empty()) return !fault;
   }
 }

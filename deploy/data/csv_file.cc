@@ -25,7 +25,9 @@ CsvFile::CsvFile(std::string name, ByteSource source)
   header_ = std::move(names);
   for (auto name = header_.begin(); name != header_.end(); ++name)
     if (std::find(header_.begin(), name, *name) != name)
-      record_.fail("column " + name->substr(0, shown_bytes_max) + " is given twice", "each column once");
+      record_.fail(
+          "column " + (name->empty() ? "\"\"" : name->substr(0, shown_bytes_max)) + " is given twice",
+          "each column once");
 }
 
 bool CsvFile::next(std::vector<std::string>& fields) {

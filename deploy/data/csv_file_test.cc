@@ -101,6 +101,15 @@ TEST_SUITE("csv file") {
     CHECK(error_of(std::string("a\nx\0y\n", 6)) == "t.csv:2:2: a NUL byte; expected text");
     CHECK(error_of("a,b\n1,\xff\n") == "t.csv:2: b is not UTF-8; expected UTF-8");
     CHECK(error_of("a,b,a\n") == "t.csv:1: column a is given twice; expected each column once");
+    CHECK(error_of("a,,\n") == "t.csv:1: column \"\" is given twice; expected each column once");
+  }
+
+  TEST_CASE("csv: a frame of zstd with a large window is told from a damaged one") {
+    const std::string magic("\x28\xb5\x2f\xfd", 4);
+    const std::string window_of_2_gib("\x00\xa8", 2);
+    CHECK(error_of(magic + window_of_2_gib + std::string(8, 'x')).find("a window of more than 128 MiB") !=
+          std::string::npos);
+    CHECK(error_of(magic + "\x04").find("damaged or truncated") != std::string::npos);
   }
 
   TEST_CASE("csv: lines are counted within quoted fields, and a fault names its record's first line") {

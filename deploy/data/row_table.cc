@@ -12,6 +12,8 @@ namespace troupe::deploy {
 
 namespace {
 
+constexpr std::size_t shown_names_bytes_max = 1'000;
+
 // Returns the positions of the columns in the header.
 std::vector<std::size_t> positions_of(const std::vector<std::string>& columns,
                                       const std::vector<std::string>& header, const LinePosition& place) {
@@ -21,7 +23,7 @@ std::vector<std::size_t> positions_of(const std::vector<std::string>& columns,
     if (found == header.end()) {
       std::string all;
       for (const std::string& name : header) all += (all.empty() ? "" : ", ") + name;
-      place.fail("there is no column " + column, "one of " + all.substr(0, 1'000));
+      place.fail("there is no column " + column, "one of " + all.substr(0, shown_names_bytes_max));
     }
     positions.push_back(static_cast<std::size_t>(found - header.begin()));
   }
@@ -38,15 +40,24 @@ void take_cells(const std::vector<Field>& fields, const std::vector<std::size_t>
   }
 }
 
+// A row of one column may have its name by chance.
+template <class Field>
+void reject_if_header(const std::vector<Field>& fields, const std::vector<std::string>& header,
+                      const LinePosition& place) {
+  if (header.size() > 1 && std::ranges::equal(fields, header))
+    place.fail("the line repeats the header", "one header, at the beginning, if files are joined");
+}
+
 class CsvTable : public RowTable {
  public:
   explicit CsvTable(const std::filesystem::path& file) : csv_(file) {}
   std::vector<std::string> columns() const override { return csv_.header(); }
-  void select(const std::vector<std::string>& columns) override {
+  void select(const std::vector<std::string>& columns, const std::vector<std::string>&) override {
     positions_ = positions_of(columns, csv_.header(), csv_.place());
   }
   bool next(std::vector<Cell>& row) override {
     if (!csv_.next(fields_)) return false;
+    reject_if_header(fields_, csv_.header(), csv_.place());
     take_cells(fields_, positions_, row);
     return true;
   }
@@ -62,11 +73,12 @@ class TabTable : public RowTable {
  public:
   explicit TabTable(const std::filesystem::path& file) : tsv_(file) {}
   std::vector<std::string> columns() const override { return tsv_.header(); }
-  void select(const std::vector<std::string>& columns) override {
+  void select(const std::vector<std::string>& columns, const std::vector<std::string>&) override {
     positions_ = positions_of(columns, tsv_.header(), place());
   }
   bool next(std::vector<Cell>& row) override {
     if (!tsv_.next(fields_)) return false;
+    reject_if_header(fields_, tsv_.header(), place());
     take_cells(fields_, positions_, row);
     return true;
   }
@@ -80,20 +92,31 @@ class TabTable : public RowTable {
 
 class JsonTable : public RowTable {
  public:
-  explicit JsonTable(const std::filesystem::path& file) : file_(file) { read_line(); }
-  std::vector<std::string> columns() const override {
-    std::vector<std::string> names;
-    if (ahead_)
-      for (const auto& [name, value] : ahead_->items()) names.push_back(name);
-    return names;
+  explicit JsonTable(const std::filesystem::path& file) : file_(file) {
+    if (!read_line()) LinePosition{file_.place().file, 1}.fail("the file is empty", "one object a line");
+    for (const auto& [name, value] : ahead_->items()) first_.push_back(name);
   }
-  void select(const std::vector<std::string>& columns) override { columns_ = columns; }
+  std::vector<std::string> columns() const override { return first_; }
+  void select(const std::vector<std::string>& columns, const std::vector<std::string>& others) override {
+    columns_ = columns;
+    others_ = others;
+    is_found_.assign(columns.size(), false);
+  }
   bool next(std::vector<Cell>& row) override {
-    if (!ahead_ && !read_line()) return false;
+    if (!ahead_ && !read_line()) {
+      reject_if_never_found();
+      return false;
+    }
     row.assign(columns_.size(), {});
     for (std::size_t i = 0; i < columns_.size(); ++i)
-      if (const auto member = ahead_->find(columns_[i]); member != ahead_->end())
+      if (const auto member = ahead_->find(columns_[i]); member != ahead_->end()) {
         row[i] = cell_of(*member, columns_[i], true);
+        is_found_[i] = true;
+      }
+    for (const std::string& other : others_)
+      if (ahead_->contains(other))
+        file_.fail("the line has " + other + ", which the first line lacks",
+                   "--columns with all members to read, such as " + other + "=" + other);
     ahead_.reset();
     return true;
   }
@@ -108,6 +131,15 @@ class JsonTable : public RowTable {
       return true;
     }
     return false;
+  }
+  void reject_if_never_found() const {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (is_found_[i]) continue;
+      std::string all;
+      for (const std::string& name : first_) all += (all.empty() ? "" : ", ") + name;
+      file_.fail("no line has a member " + columns_[i],
+                 "members of the lines; the first has " + all.substr(0, shown_names_bytes_max));
+    }
   }
   Cell cell_of(const server::JsonTree& value, const std::string& where, bool may_be_list) const {
     Cell cell;
@@ -130,7 +162,9 @@ class JsonTable : public RowTable {
   TextFile file_;
   std::string line_;
   std::optional<server::JsonTree> ahead_;  // the next line, if it was read
-  std::vector<std::string> columns_;
+  std::vector<std::string> first_;         // members of the first line
+  std::vector<std::string> columns_, others_;
+  std::vector<bool> is_found_;  // by column: a line had it
 };
 
 }  // namespace

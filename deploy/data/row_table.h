@@ -29,10 +29,12 @@ class RowTable {
 
   // Names of the columns: of the header, or of the members of the first line of JSON.
   virtual std::vector<std::string> columns() const = 0;
-  // Chooses the columns that next() reads. Throws ImportError if a header lacks one.
-  virtual void select(const std::vector<std::string>& columns) = 0;
+  // Chooses the columns that next() reads. Throws ImportError if a header lacks one. `others`: columns that
+  // next() refuses in a line of JSON; a header has none of them.
+  virtual void select(const std::vector<std::string>& columns, const std::vector<std::string>& others) = 0;
   // Reads the next row's cells of the selected columns; false at the end. Cells of tables are texts; an
-  // object of JSON may lack a member, or have null there. Throws ImportError.
+  // object of JSON may lack a member, or have null there, but a column that no line has is a fault at the
+  // end. A row that repeats the header is refused: two files were joined. Throws ImportError.
   virtual bool next(std::vector<Cell>& row) = 0;
   virtual const LinePosition& place() const = 0;  // of the last row
 };

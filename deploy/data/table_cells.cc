@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t shown_max = 64;
 // 2200-01-01. Milliseconds that are read as seconds are later, if they are of 1970-03-26 or later.
-constexpr std::int64_t latest_time = 7'258'118'400;
+constexpr std::int64_t end_of_times = 7'258'118'400;
 
 std::string element(std::string_view word, std::size_t i) {
   return std::string(word) + "[" + std::to_string(i) + "]";
@@ -33,7 +33,7 @@ std::string_view without_zeros(std::string_view number) {
 TableCells::TableCells(RowTable& table, const TableColumns& columns) : table_(table), columns_(columns) {
   std::vector<std::string> names;
   for (const TableColumn& column : columns.list) names.push_back(column.column);
-  table.select(names);
+  table.select(names, columns.others);
 }
 
 const Cell& TableCells::cell(std::string_view word) const {
@@ -64,9 +64,10 @@ std::string TableCells::text(std::string_view word) const {
   return found.text;
 }
 
-std::int64_t TableCells::time() const { return time_of(cell("timestamp"), "timestamp", "timestamp"); }
+WrittenTime TableCells::time() const { return time_of(cell("timestamp"), "timestamp", "timestamp"); }
 
-std::int64_t TableCells::time_of(const Cell& cell, std::string_view word, const std::string& where) const {
+WrittenTime TableCells::time_of(const Cell& cell, std::string_view word, const std::string& where) const {
+  if (cell.kind == Cell::Kind::list) fail(word, where + " is a list", "a time");
   const TimeForm form = form_of(columns_.find(word));
   auto read = read_time(cell.text, form, where);
   if (auto* refusal = std::get_if<Refusal>(&read)) {
@@ -76,19 +77,21 @@ std::int64_t TableCells::time_of(const Cell& cell, std::string_view word, const 
                            columns_.find(word)->column + ":ms (s, ms, us, ns or iso)";
     fail(word, std::move(*refusal));
   }
-  const std::int64_t seconds = std::get<std::int64_t>(read);
-  if (seconds > latest_time)
-    fail(word, Refusal{RefusalKind::malformed, "bad_timestamp",
-                       where + " is " + cell.text.substr(0, shown_max) + ", which is " + iso_text(seconds),
-                       std::string(word),
-                       "a time before 2200; the form behind the column's name says the unit, as in " +
-                           std::string(word) + "=" + columns_.find(word)->column + ":ms"});
-  return seconds;
+  const WrittenTime time = std::get<WrittenTime>(read);
+  if (time.seconds < end_of_times) return time;
+  std::string expected = "a time before 2200";
+  if (form != TimeForm::iso)
+    expected += "; the form behind the column's name says the unit, as in " + std::string(word) + "=" +
+                columns_.find(word)->column + ":ms";
+  fail(word, Refusal{RefusalKind::malformed, "bad_timestamp",
+                     where + " is " + cell.text.substr(0, shown_max) + ", which is " + iso_text(time.seconds),
+                     std::string(word), std::move(expected)});
 }
 
 std::int64_t TableCells::action() const { return action_of(cell("action"), "action", "action"); }
 
 std::int64_t TableCells::action_of(const Cell& cell, std::string_view word, const std::string& where) const {
+  if (cell.kind == Cell::Kind::list) fail(word, where + " is a list", "a whole number");
   auto read = read_number(without_zeros(cell.text), number_rule("action"), where);
   if (auto* refusal = std::get_if<Refusal>(&read)) fail(word, std::move(*refusal));
   return std::get<std::int64_t>(read);
@@ -113,7 +116,7 @@ std::vector<std::string> TableCells::ids(std::string_view word) const {
 std::vector<std::int64_t> TableCells::times() const {
   std::vector<std::int64_t> values;
   for (const Cell& cell : list("timestamps"))
-    values.push_back(time_of(cell, "timestamps", element("timestamps", values.size())));
+    values.push_back(time_of(cell, "timestamps", element("timestamps", values.size())).seconds);
   return values;
 }
 

@@ -25,12 +25,12 @@ class TableCells {
 
   std::string id(std::string_view word) const;  // of a user, item or event; may be empty, or a whole number
   std::string text(std::string_view word) const;
-  std::int64_t time() const;    // `timestamp`, in the form of its column
+  WrittenTime time() const;     // `timestamp`, in the form of its column
   std::int64_t action() const;  // a whole number; 5.0 is one
   // Elements of a list: of JSON, or with blanks between them.
   std::vector<Cell> list(std::string_view word) const;
   std::vector<std::string> ids(std::string_view word) const;
-  std::vector<std::int64_t> times() const;
+  std::vector<std::int64_t> times() const;  // seconds
   std::vector<std::int64_t> actions() const;
 
   // Throws ImportError: "events.csv:17: column ts: timestamp is …; expected …".
@@ -38,7 +38,7 @@ class TableCells {
   [[noreturn]] void fail(std::string_view word, std::string what, std::string expected) const;
 
  private:
-  std::int64_t time_of(const Cell& cell, std::string_view word, const std::string& where) const;
+  WrittenTime time_of(const Cell& cell, std::string_view word, const std::string& where) const;
   std::int64_t action_of(const Cell& cell, std::string_view word, const std::string& where) const;
   std::string id_of(const Cell& cell, std::string_view word, const std::string& where) const;
 

@@ -129,7 +129,11 @@ TableColumns columns_named_as_words(std::span<const std::string> columns) {
   std::erase_if(all, [&](const TableColumn& column) {
     return !find_word(column.word)->belongs[static_cast<std::size_t>(content)];
   });
-  return complete(std::move(all));
+  TableColumns found = complete(std::move(all));
+  for (const Word& word : words)
+    if (word.belongs[static_cast<std::size_t>(content)] && !found.find(word.name))
+      found.others.emplace_back(word.name);
+  return found;
 }
 
 }  // namespace troupe::deploy

@@ -24,6 +24,7 @@ enum class TableContent : std::uint8_t {
 struct TableColumns {
   TableContent content = TableContent::items;
   std::vector<TableColumn> list;
+  std::vector<std::string> others = {};  // words of such rows that the table was found to lack
 
   const TableColumn* find(std::string_view word) const;  // null: the table has no column for it
 };
@@ -32,7 +33,8 @@ struct TableColumns {
 // and words that do not belong together.
 TableColumns parse_columns(std::string_view text);
 
-// Returns the columns whose names are words. `columns`: all of the table. Throws ConfigError as above.
+// Returns the columns whose names are words. `columns`: all of the table, or those of its first line. Throws
+// ConfigError as above.
 TableColumns columns_named_as_words(std::span<const std::string> columns);
 
 }  // namespace troupe::deploy

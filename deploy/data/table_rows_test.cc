@@ -182,6 +182,61 @@ TEST_SUITE("table rows") {
     CHECK(read.cut_users == 1);
   }
 
+  TEST_CASE_FIXTURE(Shop, "table events: events within a second are sorted by what is below it") {
+    const char* const columns = "user=u,item=i,timestamp=t:";
+    const std::vector<std::string> in_order{"a", "b", "c"};
+    CHECK(users("u,i,t\nx,c,1900\nx,b,1002\nx,a,1001\n", columns + std::string("ms"))
+              .users.rows.at(0)
+              .history == in_order);
+    CHECK(users("u,i,t\nx,c,1.9\nx,b,1.25\nx,a,1.1\n", columns + std::string("s")).users.rows.at(0).history ==
+          in_order);
+    CHECK(
+        users("u,i,t\nx,b,2018-05-03 10:00:00.5\nx,c,2018-05-03T12:00:00.6+02:00\nx,a,2018-05-03 10:00:00\n",
+              columns + std::string("iso"))
+            .users.rows.at(0)
+            .history == in_order);
+  }
+
+  TEST_CASE_FIXTURE(Shop, "table events: times from 2200 on are refused") {
+    const auto error = [&](const std::string& time, const char* form) {
+      return users_error("u,i,t\nx,a," + time + "\n", std::string("user=u,item=i,timestamp=t") + form);
+    };
+    CHECK(error("7258118399", "") == "none");
+    CHECK(error("7258118400", "")
+              .find("which is 2200-01-01T00:00:00Z; expected a time before 2200; the form") !=
+          std::string::npos);
+    CHECK(error("2200-01-01", ":iso").ends_with("expected a time before 2200"));
+  }
+
+  TEST_CASE_FIXTURE(Shop, "table rows: a row that repeats the header is refused") {
+    CHECK(users_error("u,i\nx,a\nu,i\ny,b\n", "user=u,item=i") ==
+          "table:3: the line repeats the header; expected one header, at the beginning, if files are joined");
+    CHECK(users_error("u\ti\nx\ta\nu\ti\n", "user=u,item=i", TableKind::tsv)
+              .starts_with("table:3: the line repeats the header"));
+    set_item_names();
+    reading.skip_unknown = true;
+    CHECK(items("item\n1\nitem\n", "item=item").left_out == 1);  // of one column, by chance
+  }
+
+  TEST_CASE_FIXTURE(Shop, "table rows: a member that no line of JSON has, or only later ones, is refused") {
+    const std::string lines =
+        "{\"user\":\"x\",\"item\":\"a\"}\n{\"user\":\"x\",\"item\":\"b\",\"id\":\"e\"}\n";
+    CHECK(users(lines, "user=user,item=item,id=id", TableKind::jsonl).users.rows.at(0).event_ids ==
+          std::vector<std::string>{"", "e"});
+    CHECK(users_error(lines, "user=user,item=item,id=event", TableKind::jsonl) ==
+          "table:2: no line has a member event; expected members of the lines; the first has item, user");
+    CHECK(users_error("{\"user\":\"x\",\"item\":\"a\",\"id\":null}", "user=user,item=item,id=id",
+                      TableKind::jsonl) == "none");
+    const auto rows = table(TableKind::jsonl, lines);
+    const TableColumns named = columns_named_as_words(rows->columns());
+    CHECK(
+        error_of([&] { read_event_table(*rows, named, reading); }) ==
+        "table:2: the line has id, which the first line lacks; expected --columns with all members to read, "
+        "such as id=id");
+    CHECK(users_error("\n", "user=user,item=item", TableKind::jsonl) ==
+          "table:1: the file is empty; expected one object a line");
+  }
+
   TEST_CASE_FIXTURE(Shop, "table events: faults name the event's own line") {
     reading.event_features = times_and_actions();
     const auto error = [&](const std::string& row, const char* form = "") {
@@ -224,6 +279,10 @@ TEST_SUITE("table rows") {
     CHECK(error("{\"user\":null,\"asin\":\"b\",\"ts\":1,\"stars\":4}")
               .starts_with("table:1: user: the id is empty"));
     CHECK(error("{\"user\":\"x\",\"asin\":{},\"ts\":1,\"stars\":4}").starts_with("table:1: asin is object"));
+    CHECK(error("{\"user\":\"x\",\"asin\":\"b\",\"ts\":[1],\"stars\":4}")
+              .starts_with("table:1: column ts: timestamp is a list; expected a time"));
+    CHECK(error("{\"user\":\"x\",\"asin\":\"b\",\"ts\":1,\"stars\":[4]}")
+              .starts_with("table:1: column stars: action is a list"));
     CHECK(error("[1]").starts_with("table:1: the line is array"));
     CHECK(error("{\"user\":\"x\"").starts_with("table:1: "));
   }

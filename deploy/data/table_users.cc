@@ -28,7 +28,7 @@ class TextNumbers {
 };
 
 struct Event {
-  std::int64_t time = 0;
+  WrittenTime time;  // whole, so that events within a second keep their order
   std::int64_t action = 0;
   std::uint64_t line = 0;
   std::uint32_t item = 0, id = 0;  // numbers
@@ -104,7 +104,7 @@ class EventTable {
     Event event{.line = cells_.line(), .item = items_.number(checked_id(cells_, "item", "item"))};
     if (cells_.has("timestamp")) {
       event.time = cells_.time();
-      note_time(read_, event.time);
+      note_time(read_, event.time.seconds);
     }
     if (features_.reads("actions")) {
       event.action = cells_.action();
@@ -140,7 +140,7 @@ class EventTable {
     for (const Event& event : events) {
       put.history.push_back(items_.text(event.item));
       for (Feature& feature : put.features)
-        feature.values.push_back(feature.name == "actions" ? event.action : event.time);
+        feature.values.push_back(feature.name == "actions" ? event.action : event.time.seconds);
       if (ids_.size() > 1) put.event_ids.push_back(ids_.text(event.id));
       lines.push_back(event.line);
     }

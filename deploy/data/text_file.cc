@@ -105,9 +105,11 @@ std::int64_t parse_number(const TextFile& file, std::string_view text, std::stri
 }
 
 TsvFile::TsvFile(std::filesystem::path path) : file_(std::move(path)) {
-  if (!file_.next(line_)) file_.fail("the file is empty", "a header line");
+  if (!file_.next(line_)) LinePosition{file_.place().file, 1}.fail("the file is empty", "a header line");
   for (std::string_view name : split(line_, '\t')) {
-    if (has_column(name)) file_.fail("column " + std::string(name) + " is given twice", "each column once");
+    if (has_column(name))
+      file_.fail("column " + (name.empty() ? "\"\"" : std::string(name)) + " is given twice",
+                 "each column once");
     header_.emplace_back(name);
   }
 }

@@ -1,6 +1,7 @@
 // Reads numbers with a unit, and dates of ISO 8601, as seconds since 1970.
 #include "deploy/data/time_text.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -17,11 +18,14 @@ struct NamedForm {
   std::string_view name;
   TimeForm form;
   std::int64_t per_second;
+  std::string_view unit;
 };
-constexpr std::array named_forms{
-    NamedForm{"s", TimeForm::seconds, 1}, NamedForm{"ms", TimeForm::milliseconds, 1'000},
-    NamedForm{"us", TimeForm::microseconds, 1'000'000}, NamedForm{"ns", TimeForm::nanoseconds, 1'000'000'000},
-    NamedForm{"iso", TimeForm::iso, 1}};
+constexpr std::array named_forms{NamedForm{"s", TimeForm::seconds, 1, "seconds"},
+                                 NamedForm{"ms", TimeForm::milliseconds, 1'000, "milliseconds"},
+                                 NamedForm{"us", TimeForm::microseconds, 1'000'000, "microseconds"},
+                                 NamedForm{"ns", TimeForm::nanoseconds, 1'000'000'000, "nanoseconds"},
+                                 NamedForm{"iso", TimeForm::iso, 1, ""}};
+constexpr std::uint32_t nanoseconds_per_second = 1'000'000'000;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -55,10 +59,17 @@ class DateReader {
     }
     return value <= most ? value : fail();
   }
-  void skip_fraction() {
-    if (!takes('.') && !takes(',')) return;
+  // Nanoseconds of a fraction of a second, if one follows.
+  std::uint32_t fraction() {
+    if (!takes('.') && !takes(',')) return 0;
     if (rest_.empty() || !is_digit(rest_.front())) fail();
-    while (!rest_.empty() && is_digit(rest_.front())) rest_.remove_prefix(1);
+    std::uint32_t nanoseconds = 0;
+    for (std::uint32_t unit = nanoseconds_per_second / 10; !rest_.empty() && is_digit(rest_.front());
+         unit /= 10) {
+      nanoseconds += unit * static_cast<std::uint32_t>(rest_.front() - '0');
+      rest_.remove_prefix(1);
+    }
+    return nanoseconds;
   }
   int fail() {
     is_bad_ = true;
@@ -72,13 +83,14 @@ class DateReader {
   bool is_bad_ = false;
 };
 
-std::int64_t seconds_of_day(DateReader& date) {
+// Without seconds there is no fraction: it would be one of a minute.
+WrittenTime time_of_day(DateReader& date) {
   const int hour = date.number(2, 23);
   if (!date.takes(':')) date.fail();
   const int minute = date.number(2, 59);
-  const int second = date.takes(':') ? date.number(2, 60) : 0;  // 60: a leap second
-  date.skip_fraction();
-  return hour * 3600 + minute * 60 + second;
+  if (!date.takes(':')) return {hour * 3600 + minute * 60, 0};
+  const int second = date.number(2, 60);  // 60: a leap second
+  return {hour * 3600 + minute * 60 + second, date.fraction()};
 }
 
 // Seconds that the offset is ahead of UTC: Z, +02:00, +0200, +02, or none.
@@ -92,7 +104,7 @@ std::int64_t offset(DateReader& date) {
   return (is_ahead ? 1 : -1) * (hours * 3600 + minutes * 60);
 }
 
-std::optional<std::int64_t> iso_seconds(std::string_view written) {
+std::optional<WrittenTime> iso_time(std::string_view written) {
   DateReader date(written);
   const int year = date.number(4, 9999);
   if (!date.takes('-')) date.fail();
@@ -103,32 +115,54 @@ std::optional<std::int64_t> iso_seconds(std::string_view written) {
                                           std::chrono::month(static_cast<unsigned>(month)),
                                           std::chrono::day(static_cast<unsigned>(day))};
   if (date.is_bad() || !named.ok()) return std::nullopt;
-  std::int64_t seconds = std::chrono::sys_days(named).time_since_epoch().count() * std::int64_t{86'400};
+  WrittenTime time;
   if (date.takes('T') || date.takes(' ')) {
-    seconds += seconds_of_day(date);
-    seconds -= offset(date);
+    time = time_of_day(date);
+    time.seconds -= offset(date);
   }
+  time.seconds += std::chrono::sys_days(named).time_since_epoch().count() * std::int64_t{86'400};
   if (date.is_bad() || !date.at_end()) return std::nullopt;
-  return seconds;
+  return time;
 }
 
-std::variant<std::int64_t, Refusal> read_iso(std::string_view written, const NumberRule& rule,
-                                             const std::string& where) {
-  const std::optional<std::int64_t> seconds = iso_seconds(written);
-  if (!seconds)
+std::variant<WrittenTime, Refusal> read_iso(std::string_view written, const NumberRule& rule,
+                                            const std::string& where) {
+  const std::optional<WrittenTime> time = iso_time(written);
+  if (!time)
     return bad_time(written, where, "a time of ISO 8601, such as 2018-05-03T13:22:08Z or 2018-05-03");
-  if (*seconds < rule.least || *seconds > rule.most)
+  if (time->seconds < rule.least || time->seconds > rule.most)
     return bad_time(written, where, "a time from 1970-01-01T00:00:00Z on");
-  return *seconds;
+  return *time;
 }
 
-// Returns the number without its fraction, if it has one of digits only.
-std::string_view without_fraction(std::string_view written) {
+// Returns the digits behind the point; nothing if it is not followed by digits only. "" = there is no point.
+std::optional<std::string_view> fraction_of(std::string_view written) {
   const std::size_t point = written.find('.');
-  if (point == written.npos || point + 1 == written.size()) return written;
-  for (const char c : written.substr(point + 1))
-    if (!is_digit(c)) return written;
-  return written.substr(0, point);
+  if (point == written.npos) return "";
+  const std::string_view digits = written.substr(point + 1);
+  if (digits.empty() || !std::ranges::all_of(digits, is_digit)) return std::nullopt;
+  return digits;
+}
+
+// Reads a number of `form`, which may have a fraction.
+std::variant<WrittenTime, Refusal> read_units(std::string_view written, const NamedForm& form,
+                                              const NumberRule& rule, const std::string& where) {
+  const auto fraction = fraction_of(written);
+  const NumberRule any{.least = 0, .most = INT64_MAX};
+  const auto number = read_number(written.substr(0, written.find('.')), any, where);
+  const auto* const value = std::get_if<std::int64_t>(&number);
+  if (!value || !fraction || written.starts_with('-'))
+    return bad_time(written, where, std::string(form.unit) + " since 1970, a number from 0 on");
+  WrittenTime time{*value / form.per_second, 0};
+  if (auto fault = reject_number(time.seconds, rule, where)) {
+    if (form.per_second > 1) fault->what = bad_time(written, where, "").what;
+    return *std::move(fault);
+  }
+  auto unit = static_cast<std::uint32_t>(nanoseconds_per_second / form.per_second);  // in nanoseconds
+  time.nanoseconds = static_cast<std::uint32_t>(*value % form.per_second) * unit;
+  for (const char digit : *fraction)
+    time.nanoseconds += (unit /= 10) * static_cast<std::uint32_t>(digit - '0');
+  return time;
 }
 
 }  // namespace
@@ -139,23 +173,17 @@ std::optional<TimeForm> time_form(std::string_view name) {
   return std::nullopt;
 }
 
-std::variant<std::int64_t, Refusal> read_time(std::string_view written, TimeForm form,
-                                              const std::string& where) {
+std::variant<WrittenTime, Refusal> read_time(std::string_view written, TimeForm form,
+                                             const std::string& where) {
   const NumberRule rule = number_rule("timestamp");
   if (form == TimeForm::iso) return read_iso(written, rule, where);
   if (begins_with_date(written))
     return bad_time(written, where, "seconds since 1970, or :iso behind the column's name");
-  if (form == TimeForm::whole_seconds) return read_number(written, rule, where);
-  std::int64_t per_second = 1;
-  for (const NamedForm& named : named_forms)
-    if (named.form == form) per_second = named.per_second;
-  const NumberRule any{.least = 0, .most = INT64_MAX};
-  const auto number = read_number(without_fraction(written), any, where);
-  if (const auto* value = std::get_if<std::int64_t>(&number)) {
-    if (auto fault = reject_number(*value / per_second, rule, where)) return *std::move(fault);
-    return *value / per_second;
-  }
-  return std::get<Refusal>(number);
+  const auto* const named = std::ranges::find(named_forms, form, &NamedForm::form);
+  if (named != named_forms.end()) return read_units(written, *named, rule, where);
+  auto number = read_number(written, rule, where);
+  if (auto* refusal = std::get_if<Refusal>(&number)) return std::move(*refusal);
+  return WrittenTime{std::get<std::int64_t>(number), 0};
 }
 
 std::string iso_text(std::int64_t seconds) {

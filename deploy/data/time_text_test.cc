@@ -12,7 +12,11 @@ std::string read(std::string_view written, TimeForm form) {
   const auto time = read_time(written, form, "timestamp");
   if (const auto* refusal = std::get_if<Refusal>(&time))
     return refusal->code + ": " + refusal->what + "; expected " + refusal->expected;
-  return std::to_string(std::get<std::int64_t>(time));
+  return std::to_string(std::get<WrittenTime>(time).seconds);
+}
+
+std::uint32_t nanoseconds(std::string_view written, TimeForm form) {
+  return std::get<WrittenTime>(read_time(written, form, "timestamp")).nanoseconds;
 }
 
 }  // namespace
@@ -43,6 +47,30 @@ TEST_SUITE("time text") {
           "column's name");
   }
 
+  TEST_CASE("time text: what is below a second is known, for the order of events") {
+    CHECK(nanoseconds("1588687728", TimeForm::whole_seconds) == 0);
+    CHECK(nanoseconds("1588687728.923", TimeForm::seconds) == 923'000'000);
+    CHECK(nanoseconds("1588687728923", TimeForm::milliseconds) == 923'000'000);
+    CHECK(nanoseconds("1588687728923.75", TimeForm::milliseconds) == 923'750'000);
+    CHECK(nanoseconds("1588687728923456", TimeForm::microseconds) == 923'456'000);
+    CHECK(nanoseconds("1588687728923456789.9", TimeForm::nanoseconds) == 923'456'789);
+    CHECK(nanoseconds("2018-05-03T13:22:08.5+02:00", TimeForm::iso) == 500'000'000);
+    CHECK(nanoseconds("2018-05-03T13:22:08.1234567899Z", TimeForm::iso) == 123'456'789);
+  }
+
+  TEST_CASE("time text: refusals show the number as it is written, and the unit") {
+    CHECK(read(".5", TimeForm::seconds) ==
+          "bad_timestamp: timestamp is .5; expected seconds since 1970, a number from 0 on");
+    CHECK(read("-0.5", TimeForm::seconds) ==
+          "bad_timestamp: timestamp is -0.5; expected seconds since 1970, a number from 0 on");
+    CHECK(
+        read("99999999999999999999", TimeForm::milliseconds) ==
+        "bad_timestamp: timestamp is 99999999999999999999; expected milliseconds since 1970, a number from 0 "
+        "on");
+    CHECK(read("9223372036854775807", TimeForm::milliseconds)
+              .starts_with("bad_timestamp: timestamp is 9223372036854775807; expected seconds since 1970"));
+  }
+
   TEST_CASE("time text: ISO 8601 with offsets, without one it is UTC") {
     for (const char* written :
          {"2018-05-03T13:22:08Z", "2018-05-03 13:22:08", "2018-05-03T13:22:08.999Z",
@@ -57,11 +85,27 @@ TEST_SUITE("time text") {
   }
 
   TEST_CASE("time text: dates that do not exist, and other ways to write times, are refused") {
-    for (const char* written :
-         {"", "2019-02-29", "2018-13-01", "2018-00-01", "2018-04-31", "2018-5-3", "03.05.2018", "2018-05-03T",
-          "2018-05-03T24:00", "2018-05-03T13:60", "2018-05-03T13:22:61", "2018-05-03T13:22:08.",
-          "2018-05-03T13:22:08+", "2018-05-03T13:22:08+2", "2018-05-03T13:22:08 UTC", "2018-05-03X13:22:08",
-          "2018-05-03Z", "1525353728", "20180503"})
+    for (const char* written : {"",
+                                "2019-02-29",
+                                "2018-13-01",
+                                "2018-00-01",
+                                "2018-04-31",
+                                "2018-5-3",
+                                "03.05.2018",
+                                "2018-05-03T",
+                                "2018-05-03T24:00",
+                                "2018-05-03T13:60",
+                                "2018-05-03T13:22:61",
+                                "2018-05-03T13:22:08.",
+                                "2018-05-03T13:22:08+",
+                                "2018-05-03T13:22:08+2",
+                                "2018-05-03T13:22:08 UTC",
+                                "2018-05-03X13:22:08",
+                                "2018-05-03Z",
+                                "1525353728",
+                                "20180503",
+                                "2018-05-03T13:22.5",
+                                "2018-05-03T13.5"})
       CHECK_MESSAGE(read(written, TimeForm::iso).find("expected a time of ISO 8601") != std::string::npos,
                     written);
     CHECK(read("1969-12-31T23:59:59Z", TimeForm::iso).find("expected a time from 1970") != std::string::npos);

@@ -83,6 +83,9 @@ TEST_SUITE("sentence pieces") {
       CHECK(encoded(tokenizer, "ab ab").size() > 1);
       CHECK(tokenizer.find("b a") == std::optional<Token>(9));
       CHECK(encoded(tokenizer, "<s>") == List{3, 0});
+      const Tokenizer of_a_letter =
+          made(words() + sentence_piece("x", 0, piece_control) + sentence_trainer(merges));
+      CHECK(encoded(of_a_letter, "ax") == List{3, 4, 0});
     }
     CHECK(made(words()).find("<s>") == std::optional<Token>(1));
     CHECK(made(words()).find(" ab") == std::optional<Token>(7));

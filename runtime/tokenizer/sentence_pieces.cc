@@ -200,8 +200,8 @@ std::vector<SentencePieces::Found> SentencePieces::most_probable(std::string_vie
 }
 
 Token SentencePieces::token_of(std::string_view text) const {
-  const auto named = names_.find(text);
-  return named == names_.end() ? parts_.unknown : named->second;
+  const auto found = found_in_text_.find(text);  // a control piece of one character is not one of the text
+  return found == found_in_text_.end() ? parts_.unknown : found->second;
 }
 
 // Queues the merge of two neighbours, if it is a piece.

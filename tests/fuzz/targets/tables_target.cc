@@ -67,12 +67,13 @@ void run_time(Input input) {
   for (const TimeForm form : {TimeForm::whole_seconds, TimeForm::seconds, TimeForm::milliseconds,
                               TimeForm::nanoseconds, TimeForm::iso}) {
     const auto time = read_time(text_of(input), form, "timestamp");
-    if (const auto* seconds = std::get_if<std::int64_t>(&time)) {
-      TROUPE_CHECK(*seconds >= 0, "a time before 1970");
-      const bool has_year = *seconds < 253'402'300'800;  // up to 9999
-      TROUPE_CHECK(!has_year || std::get<std::int64_t>(
-                                    read_time(iso_text(*seconds), TimeForm::iso, "again")) == *seconds,
-                   "a time changes on its way");
+    if (const auto* read = std::get_if<WrittenTime>(&time)) {
+      const std::int64_t seconds = read->seconds;
+      TROUPE_CHECK(seconds >= 0, "a time before 1970");
+      TROUPE_CHECK(read->nanoseconds < 1'000'000'000, "a fraction of a second or more");
+      if (seconds >= 253'402'300'800) continue;  // after 9999
+      const auto again = read_time(iso_text(seconds), TimeForm::iso, "again");
+      TROUPE_CHECK(std::get<WrittenTime>(again) == (WrittenTime{seconds, 0}), "a time changes on its way");
     }
   }
 }
