@@ -7,13 +7,15 @@
 Reads with pyarrow (`pip install pyarrow`). Times and dates become texts of ISO 8601 (form `iso`), with their
 offset if the column has a time zone. Missing values and NaN become null. Columns of texts, numbers and times,
 and lists of them, can be written; others are an error, unless --columns leaves them out. Exit status 1 on an
-error, 77 without pyarrow.
+error, 77 without pyarrow. After an error the file of --out is as it was before, and standard output ends with
+a line that is no JSON, so that `troupe import` refuses the rows before it.
 """
 import argparse
 import datetime
 import decimal
 import json
 import math
+import os
 import sys
 
 ROWS_AT_ONCE = 10_000
@@ -63,6 +65,8 @@ def lines_of(path, columns):
 
     file = pyarrow.parquet.ParquetFile(path)
     present = file.schema_arrow.names
+    if twice := [name for name in columns or present if present.count(name) > 1]:
+        raise ColumnError(f"column {twice[0]} is there twice; expected each column once")
     if missing := [name for name in columns or [] if name not in present]:
         raise ColumnError(f"there is no column {missing[0]}; expected some of {', '.join(present)}")
     for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns):
@@ -70,6 +74,48 @@ def lines_of(path, columns):
         values = [in_microseconds(pyarrow, column).to_pylist() for column in batch.columns]
         for row in zip(*values):
             yield line_of(names, row)
+
+
+def write_rows(out, files, columns):
+    """Writes the rows of all files. Returns the fault that ended this, or nothing."""
+    import pyarrow
+
+    for path in files:
+        try:
+            for line in lines_of(path, columns):
+                out.write(line + "\n")
+        except BrokenPipeError:
+            raise
+        except (ColumnError, OSError, pyarrow.ArrowException) as error:
+            return f"{path}: {error}"
+    return None
+
+
+def write_file(path, files, columns):
+    part = path + ".part"
+    try:
+        with open(part, "w", encoding="utf-8") as out:
+            fault = write_rows(out, files, columns)
+        if fault:
+            os.unlink(part)
+        else:
+            os.replace(part, path)
+        return fault
+    except OSError as error:
+        return f"{path}: {error.strerror}; expected a file in an existing folder with free space"
+
+
+def write_standard_output(files, columns):
+    sys.stdout.reconfigure(encoding="utf-8")
+    try:
+        fault = write_rows(sys.stdout, files, columns)
+        if fault:
+            print(f"parquet_rows.py failed: {fault}")
+        sys.stdout.flush()
+        return fault
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is written at the exit
+        return "the reader of the rows ended; its error says why"
 
 
 def main():
@@ -86,16 +132,13 @@ def main():
         print("parquet_rows.py: pyarrow is missing; expected `pip install pyarrow` first", file=sys.stderr)
         return 77
     columns = options.columns.split(",") if options.columns else None
-    out = sys.stdout if options.out == "-" else open(options.out, "w", encoding="utf-8")
-    with out:
-        for path in options.files:
-            try:
-                for line in lines_of(path, columns):
-                    out.write(line + "\n")
-            except (ColumnError, OSError, pyarrow.ArrowException) as error:
-                print(f"parquet_rows.py: {path}: {error}", file=sys.stderr)
-                return 1
-    return 0
+    if options.out == "-":
+        fault = write_standard_output(options.files, columns)
+    else:
+        fault = write_file(options.out, options.files, columns)
+    if fault:
+        print(f"parquet_rows.py: {fault}", file=sys.stderr)
+    return 1 if fault else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks deploy/client/parquet_rows.py: values as lines of JSON, and a Parquet file of another program.
+"""Checks deploy/client/parquet_rows.py: values as lines of JSON, failures, and another program's Parquet file.
 
   tests/client/parquet_test.py --troupe build/deploy/troupe
 
@@ -11,6 +11,7 @@ import argparse
 import datetime
 import decimal
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -75,8 +76,78 @@ def check_values():
             expect("column x" in str(error) and "; expected " in str(error), f"{value!r}: {error}")
 
 
+# A stand-in for pyarrow, whose Parquet files are JSON: a list of names and a list of rows.
+PYARROW = """
+import json, types
+class ArrowException(Exception): pass
+types.is_timestamp = lambda kind: False
+class Column:
+    def __init__(self, values): self.values, self.type = values, None
+    def to_pylist(self): return self.values
+class ParquetFile:
+    def __init__(self, path):
+        names, self.rows = json.load(open(path))
+        self.schema_arrow = types.SimpleNamespace(names=names)
+    def iter_batches(self, batch_size, columns):
+        for row in self.rows:
+            columns = [Column([value]) for value in row]
+            yield types.SimpleNamespace(schema=self.schema_arrow, columns=columns)
+"""
+
+
+def check_failures(folder, troupe):
+    """An error in the middle must not look like the end of the rows."""
+    package = folder / "stand-in" / "pyarrow"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(PYARROW)
+    (package / "parquet.py").write_text("from pyarrow import ParquetFile\n")
+    file, out = folder / "half.parquet", folder / "rows.jsonl"
+    settings = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def tool(*words):
+        return run([sys.executable, TOOL, file, *words], env=settings)
+
+    file.write_text(json.dumps([["user", "item"], [["ana", "camp-0001"], ["bob", {"a": 1}]]]))
+    done = tool()
+    expect(done.returncode == 1 and "column item has values of the type dict" in done.stderr, done.stderr)
+    expect(len(done.stdout.splitlines()) == 2, f"the rows before the error are {done.stdout}")
+    model = DEMO / "model"
+    words = [troupe, "import", "--model", model, "--jsonl", "-", "--data-dir", folder / "none"]
+    columns = ["--columns", "user=user,item=item"]
+    done = run([*words, *columns], input=done.stdout)
+    expect(
+        done.returncode == 1 and done.stderr.startswith("troupe: standard input:2: "),
+        f"half of the rows are imported: {done.stdout}{done.stderr}",
+    )
+    done = run([*words, *columns], input="")
+    expect(
+        done.returncode == 1 and "standard input:1: the file is empty" in done.stderr,
+        f"no rows are imported: {done.stdout}{done.stderr}",
+    )
+    out.write_text("before")
+    expect(tool("--out", out).returncode == 1, "an error with --out is not told")
+    expect(out.read_text() == "before", f"a file of half of the rows was written: {out.read_text()}")
+    done = tool("--out", folder / "missing" / "rows.jsonl")
+    expect(done.returncode == 1 and "expected a file in an existing folder" in done.stderr, done.stderr)
+    file.write_text(json.dumps([["user", "item"], [["ana", "camp-0001"]]]))
+    expect(tool("--out", out).returncode == 0 and out.read_text().count("\n") == 1, "--out is not written")
+    file.write_text(json.dumps([["user", "user"], [["ana", "bob"]]]))
+    done = tool()
+    expect(done.returncode == 1 and "column user is there twice" in done.stderr, done.stderr)
+    with open(os.devnull, "rb") as nothing:
+        file.write_text(json.dumps([["user"], [["ana"]] * 100_000]))
+        head = subprocess.run(
+            ["sh", "-c", '"$0" "$1" "$2" | head -1; exit 0', sys.executable, str(TOOL), str(file)],
+            stdin=nothing,
+            capture_output=True,
+            text=True,
+            env=settings,
+        )
+    expect("Traceback" not in head.stderr and "reader of the rows ended" in head.stderr, head.stderr)
+
+
 def skip(why):
-    print(f"skipped: {why}; the rules of values were checked")
+    print(f"skipped: {why}; the rules of values and failures were checked")
     sys.exit(1 if faults else 77)
 
 
@@ -134,6 +205,7 @@ def main():
     options = parser.parse_args()
     check_values()
     with tempfile.TemporaryDirectory(prefix="troupe-parquet-") as folder:
+        check_failures(pathlib.Path(folder), options.troupe.resolve())
         check_file(pathlib.Path(folder), options.troupe.resolve())
     print(f"{len(faults)} faults")
     return 1 if faults else 0
