@@ -95,7 +95,9 @@ class TroupeError(Exception):
     request_id: str
     retry_after: Optional[int]
 
-    def __init__(self, status: int, error: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+    def __init__(self, status: int, error: Any, headers: Mapping[str, str]) -> None:
+        if not isinstance(error, Mapping):  # of a program before the server, such as a load balancer
+            error = {"message": str(error)}
         self.status, self.code = status, error.get("code", "")
         self.message, self.where, self.expected = (
             error.get(name, "") for name in ("message", "where", "expected")
@@ -386,7 +388,8 @@ class Client:
     def _asker(user: str, history: Optional[History]) -> Json:
         if history is None:
             return {"user": user}
-        return dict(history) if isinstance(history, Mapping) else {"history": list(history)}
+        given = dict(history) if isinstance(history, Mapping) else {"history": list(history)}
+        return {"user": user, **given} if user else given  # of both, the server says that one is too many
 
     def _of_model(self, body: Json) -> Json:
         return {**body, "model": self._model} if self._model else body
@@ -465,5 +468,6 @@ class Client:
         is_json = reply.headers.get("content-type", "").split(";")[0] == "application/json"
         answer = json.loads(data) if data and is_json else {} if is_json else data.decode()
         if reply.status != 200:
-            raise TroupeError(reply.status, answer.get("error", {}) if is_json else {}, reply.headers)
+            error = answer.get("error", {}) if isinstance(answer, dict) else {}
+            raise TroupeError(reply.status, error, reply.headers)
         return answer

@@ -123,6 +123,18 @@ class Checked:
         return reply.status, json.loads(text)
 
 
+def check_errors():
+    """Programs before a server have errors of other forms."""
+    for error, message in [
+        ("bad gateway", "bad gateway"),
+        (["x"], "['x']"),
+        ({"message": "no"}, "no"),
+        ({}, ""),
+    ]:
+        made = TroupeError(502, error, {})
+        expect((made.message, made.code) == (message, ""), f"{error!r} becomes {made.message!r}")
+
+
 def use_client(troupe, ids):
     expect(troupe.put_user("eve/é", history=ids[:3]) > 0, "a user is stored")
     reply = troupe.rank("eve/é", ids[3:9], top_k=2, policy="item")
@@ -192,6 +204,11 @@ def use_client(troupe, ids):
         (cold["items"], cold["unknown_user"]) == (visitor["items"], "cold") and "unknown_user" not in visitor,
         "an unknown user is answered as one without events, and the reply says so",
     )
+    try:
+        troupe.rank("u0", ids[3:5], history=ids[:2])
+        expect(False, "a user beside a history is refused")
+    except TroupeError as error:
+        expect(error.code == "ambiguous_history", f"a user beside a history is refused by name: {error}")
     reranked = troupe.rerank("u1", ids[:3], top_n=1, return_documents=True)
     expect(reranked["results"][0]["document"]["text"] != "", "documents are reranked")
     try:
@@ -405,6 +422,7 @@ def main():
     parser.add_argument("--bodies", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    check_errors()
     ids = [json.loads(line)["id"] for line in (DEMO / "world" / "items.jsonl").read_text().splitlines()[:40]]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
