@@ -299,8 +299,13 @@ std::string read_if_any(const std::filesystem::path& file) {
 
 Tokenizer sentence_tokenizer_of(const std::string& file, std::string_view bytes, const FilesBeside& beside) {
   SentenceReader reader(file, bytes);
-  auto pieces = std::make_shared<const SentencePieces>(reader.read());
+  SentenceParts parts = reader.read();
   const nlohmann::json config = parse_beside("tokenizer_config.json", beside.config);
+  // Versions of Hugging Face's code disagree about what it changes.
+  if (parts.adds_blank && !config_flag(config, "add_prefix_space", true))
+    throw TokenizerError("tokenizer_config.json: add_prefix_space is false, and " + file +
+                         " puts a blank before each text; expected true, or a model without the blank");
+  auto pieces = std::make_shared<const SentencePieces>(std::move(parts));
   check_added_tokens(*pieces, config, parse_beside("added_tokens.json", beside.added));
   std::vector<Token> before, behind;
   if (reader.begin() && config_flag(config, "add_bos_token", true)) before.push_back(*reader.begin());

@@ -147,6 +147,10 @@ TEST_SUITE("sentence pieces") {
     CHECK(around("") == std::pair(List{1}, List{}));
     CHECK(around(R"({"add_bos_token":false,"add_eos_token":true})") == std::pair(List{}, List{2}));
     CHECK(has(fault(words(), {.config = R"({"add_bos_token":1})"}), "add_bos_token is 1"));
+    CHECK(fault(words(), {.config = R"({"add_prefix_space":true})"}).empty());
+    CHECK(has(fault(words(), {.config = R"({"add_prefix_space":false})"}), "add_prefix_space is false"));
+    const std::string without_blank = words() + proto_text(3, proto_number(3, 0));
+    CHECK(fault(without_blank, {.config = R"({"add_prefix_space":false})"}).empty());
     CHECK(has(fault(words(), {.config = "["}), "tokenizer_config.json: is not a JSON object"));
   }
 
