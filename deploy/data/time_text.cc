@@ -155,8 +155,10 @@ std::variant<WrittenTime, Refusal> read_units(std::string_view written, const Na
     return bad_time(written, where, std::string(form.unit) + " since 1970, a number from 0 on");
   WrittenTime time{*value / form.per_second, 0};
   if (auto fault = reject_number(time.seconds, rule, where)) {
-    if (form.per_second > 1) fault->what = bad_time(written, where, "").what;
-    return *std::move(fault);
+    if (form.per_second == 1) return *std::move(fault);
+    return bad_time(written, where,
+                    std::string(form.unit) + " since 1970, a number from 0 to " +
+                        std::to_string(rule.most * form.per_second));
   }
   auto unit = static_cast<std::uint32_t>(nanoseconds_per_second / form.per_second);  // in nanoseconds
   time.nanoseconds = static_cast<std::uint32_t>(*value % form.per_second) * unit;

@@ -35,8 +35,11 @@ TEST_SUITE("time text") {
   TEST_CASE("time text: numbers that are no times of this unit are refused") {
     CHECK(read("1588687728923", TimeForm::whole_seconds)
               .starts_with("bad_timestamp: timestamp is 1588687728923, which looks like milliseconds"));
-    CHECK(read("1588687728923456", TimeForm::milliseconds).find("looks like milliseconds") !=
-          std::string::npos);
+    CHECK(read("1588687728923", TimeForm::seconds).find("looks like milliseconds") != std::string::npos);
+    CHECK(
+        read("1588687728923456", TimeForm::milliseconds) ==
+        "bad_timestamp: timestamp is 1588687728923456; expected milliseconds since 1970, a number from 0 to "
+        "1099511627776000");
     for (const TimeForm form : {TimeForm::whole_seconds, TimeForm::seconds, TimeForm::nanoseconds})
       for (const char* written : {"", "-1", "1.", ".5", "1.5.5", "1e9", " 1", "1 ", "+1", "01", "x", "0x10",
                                   "99999999999999999999"})
@@ -67,8 +70,6 @@ TEST_SUITE("time text") {
         read("99999999999999999999", TimeForm::milliseconds) ==
         "bad_timestamp: timestamp is 99999999999999999999; expected milliseconds since 1970, a number from 0 "
         "on");
-    CHECK(read("9223372036854775807", TimeForm::milliseconds)
-              .starts_with("bad_timestamp: timestamp is 9223372036854775807; expected seconds since 1970"));
   }
 
   TEST_CASE("time text: ISO 8601 with offsets, without one it is UTC") {
