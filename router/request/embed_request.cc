@@ -14,6 +14,8 @@
 namespace troupe::router {
 namespace {
 
+constexpr std::size_t item_tokens = 1;  // of a model whose tokens are items
+
 class Embedding final : public Request {
  public:
   Embedding(EmbedRequest&& request, const Policy& usual)
@@ -70,7 +72,7 @@ std::optional<Refusal> Embedding::take(const PromptForm& form, const RequestLimi
     return Refusal{RefusalKind::not_found, "unknown_user", "user \"" + request_.user + "\" has no profile",
                    "input", "a user that was put or imported"};
   profile_version_ = features.user->version;
-  history_ = fit_history(form, *features.user, 0);
+  history_ = fit_history(form, *features.user, item_tokens);  // as many events as a ranking reads
   if (history_.tokens.empty())
     return Refusal{
         RefusalKind::unprocessable, "empty_history",
@@ -100,7 +102,7 @@ Candidate Embedding::of_texts() {
   return made;
 }
 
-// The last event is a segment without a block, so that it is computed and can be read.
+// The last event, or a history that is one segment, gets no block, so that it is computed and can be read.
 Candidate Embedding::of_history(const PromptForm& form, const BlockNames& names) const {
   Candidate made = history_plan({.form = form,
                                  .names = policy_->reuses ? &names : nullptr,
@@ -112,6 +114,7 @@ Candidate Embedding::of_history(const PromptForm& form, const BlockNames& names)
                                  .now = request_.request_timestamp});
   made.plan.readouts.clear();  // a model of next items would read its candidates, which are none
   read_last_state(made.plan);
+  made.blocks.back() = {};
   return made;
 }
 

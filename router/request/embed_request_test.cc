@@ -68,6 +68,27 @@ TEST_CASE("embedding: a user is read at the last event, behind the blocks of the
         std::vector<Readout>{{.segment = 1, .offset = 0, .what = Readout::What::state}});
 }
 
+TEST_CASE(
+    "embedding: a user's state is that of the events which a ranking reads, and never comes from a block") {
+  const Profile longer{7, {1, 2, 3, 4, 5, 6, 7, 8, 9}, std::vector<std::uint32_t>(9, 1)};
+  const auto profile = std::make_shared<const Profile>(longer);
+  const auto none = std::make_shared<const ListedCatalog>(std::vector<Item>{}, "catalog 1");
+  PromptForm form = item_form();  // of 8 positions, one of which is a candidate's
+  for (const bool whole : {false, true}) {
+    CAPTURE(whole);
+    form.whole_history = whole;
+    const auto request = take_embed(of_user(), policy("user"));
+    REQUIRE_FALSE(request->take(form, {}, {profile, none, {}}).has_value());
+    CHECK(request->situation().user_tokens == 7);
+    const Candidate made = request->candidates(form, names).at(0);
+    REQUIRE(made.blocks.size() == made.plan.segments.size());
+    CHECK(made.plan.segments.front().tokens[0] == 3);
+    CHECK(made.plan.readouts.at(0).segment == made.plan.segments.size() - 1);
+    CHECK_FALSE(made.blocks.back().name.has_value());
+    CHECK(made.blocks.front().name.has_value() == !whole);
+  }
+}
+
 TEST_CASE("embedding: states are divided by their length") {
   const auto request = taken(of_texts());
   RunResult run;
