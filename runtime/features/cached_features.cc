@@ -71,7 +71,12 @@ JobResult CachedFeatures::run(const Job& job, std::uint32_t slot) {
       return result;
     }
     const auto* wanted = std::get_if<FindFeatures>(&job);
-    if (!wanted || freshness_of(*wanted) == Freshness::exact) return store_->run(job, slot);
+    if (!wanted) return store_->run(job, slot);
+    if (freshness_of(*wanted) == Freshness::exact) {
+      JobResult result = store_->run(job, slot);
+      wake_if_stale();  // a request without a user may take stale items
+      return result;
+    }
     const std::string key = user_key(wanted->tenant, wanted->user);
     if (auto known = find_cached(*wanted, key)) return std::move(*known);
     return read_or_wait(*wanted, key, job, slot);

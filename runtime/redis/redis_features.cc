@@ -47,6 +47,14 @@ std::unique_ptr<RedisItems> items_of(const RedisFeatureOptions& options, const F
                               : nullptr;
 }
 
+// Returns the items that an answer needs: those asked for, and those of the request's own history.
+std::vector<std::string> items_needed(const FindFeatures& wanted) {
+  std::vector<std::string> items = wanted.items;
+  if (wanted.history)
+    items.insert(items.end(), wanted.history->history.begin(), wanted.history->history.end());
+  return items;
+}
+
 Refusal needs_catalog() {
   return {RefusalKind::unprocessable, "no_catalog", "this router reads items one by one", "catalog",
           "a router that holds the whole catalog (features.items: whole)"};
@@ -202,8 +210,9 @@ JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t conne
   const std::string key = wanted.user.empty() ? "" : user_key(wanted.tenant, wanted.user);
   const Freshness freshness =
       wanted.freshness == Freshness::configured ? options_.items_usual : wanted.freshness;
+  const std::vector<std::string> items = items_needed(wanted);
   for (int tries = 0; tries < tries_max; ++tries) {
-    auto read = read_point(connection, key, wanted.items, freshness);
+    auto read = read_point(connection, key, items, freshness);
     if (const auto* away = std::get_if<RedisFailure>(&read)) return find_last_known(wanted, key, *away);
     if (auto result = answer(wanted, key, std::get<ItemPoint>(read))) return std::move(*result);
   }

@@ -102,6 +102,47 @@ TEST_CASE("Redis items: a request for stale items does not wait, and they are re
   CHECK(read->item(read->find("a")).tokens[0] == 6);
 }
 
+TEST_CASE("Redis items: the items of a request's own history are read, too") {
+  if (!RedisTestServer::is_installed()) return;
+  RedisTestServer server;
+  Router whole(options_at(server.address())), exact(items_at(server.address(), Freshness::exact)),
+      cached(items_at(server.address(), Freshness::wait));
+  whole.write(item("a", 5)), whole.write(item("b", 6));
+  const auto ask = [](Router& router, std::vector<std::string> history) {
+    FindFeatures wanted{.tenant = "t", .items = {"b"}};
+    wanted.history = GivenHistory{.history = std::move(history)};
+    return router.port.run(wanted, 0);
+  };
+  for (Router* router : {&whole, &exact, &cached, &cached}) {
+    const JobResult found = ask(*router, {"a", "b", "a"});
+    const auto* features = std::get_if<Features>(&found);
+    REQUIRE(features);
+    CHECK(features->user->tokens == std::vector<Token>{5, 6, 5});
+    CHECK(Router::reported(*features, {"b"}) == " b=6");
+    CHECK(Router::code(std::get<Refusal>(ask(*router, {"a", "gone"}))) == "unprocessable unknown_item");
+  }
+}
+
+TEST_CASE("Redis items: stale items of a request without a user are read behind it") {
+  if (!RedisTestServer::is_installed()) return;
+  RedisTestServer server;
+  Router other(options_at(server.address()));
+  other.write(item("a", 5));
+  CachedFeatures cached(std::make_unique<RedisFeaturePort>(items_at(server.address(), Freshness::behind, {1}),
+                                                           limits, name_item),
+                        {.usual = Freshness::behind});
+  FindFeatures wanted{.tenant = "t", .items = {"a"}};
+  wanted.history = GivenHistory{};
+  const auto ask = [&] { return std::get<Features>(cached.run(wanted, 0)); };
+  ask();
+  other.write(item("a", 6));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));  // past the expiry
+  CHECK(Router::reported(ask(), {"a"}) == " a=5");
+  for (int i = 0; i < 5'000 && cached.has_stale(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK_FALSE(cached.has_stale());
+}
+
 TEST_CASE("Redis items: profile and items from caches need no Redis") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
