@@ -304,6 +304,21 @@ TEST_SUITE("foreign formats") {
     CHECK(std::get<InferRequest>(read).outputs == std::vector<std::string>{"scores", "items"});
   }
 
+  TEST_CASE("foreign formats: the answer says that a user is not stored and was answered as cold") {
+    RankReply cold = ranked;
+    cold.unknown_user = "cold";
+    const Rerank asked = rerank_of(R"({"query":"u","documents":["a","b"]})");
+    CHECK(nlohmann::json::parse(rerank_body(asked, cold, "")).at("unknown_user") == "cold");
+    CHECK_FALSE(nlohmann::json::parse(rerank_body(asked, ranked, "")).contains("unknown_user"));
+    const InferRequest ranks{.request = RankRequest{}}, generates{.request = GenerateRequest{}};
+    GenerateReply generated;
+    CHECK_FALSE(nlohmann::json::parse(infer_body(ranks, ranked, "m")).contains("parameters"));
+    CHECK_FALSE(nlohmann::json::parse(infer_body(generates, generated, "m")).contains("parameters"));
+    generated.unknown_user = "cold";
+    for (const auto& body : {infer_body(ranks, cold, "m"), infer_body(generates, generated, "m")})
+      CHECK(nlohmann::json::parse(body).at("parameters") == nlohmann::json{{"unknown_user", "cold"}});
+  }
+
   TEST_CASE("inference protocol: inputs with only a user ask for generated items") {
     const InferRequest asked =
         infer_of(R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},
@@ -322,6 +337,8 @@ TEST_SUITE("foreign formats") {
     CHECK(of(R"({"name":"user","datatype":"BYTES","data":["a"]})") == "400 missing_field inputs[0].shape");
     CHECK(of(R"({"name":"user","shape":[2],"datatype":"BYTES","data":["a"]})") ==
           "400 wrong_type inputs[0].shape");
+    CHECK(of(R"({"name":"user","shape":[32768,32768,32768,32768,16],"datatype":"BYTES","data":[]})") ==
+          "400 wrong_type inputs[0].shape");  // 2^64 elements, not 0
     CHECK(of(R"({"name":"user","shape":[1],"datatype":"INT64","data":[1]})") ==
           "400 wrong_type inputs[0].datatype");
     CHECK(of(R"({"name":"user","shape":[1],"datatype":"BYTES","data":[1]})") ==
@@ -335,6 +352,13 @@ TEST_SUITE("foreign formats") {
     CHECK(infer_fault(R"({"inputs":[],"parameters":{"policy":"item"}})") ==
           "400 unknown_field parameters.policy");
     CHECK(infer_fault(R"({"inputs":[],"output":[]})") == "400 unknown_field output");
+  }
+
+  TEST_CASE("inference protocol: a shape may be as long as the longest list of a setting") {
+    CHECK(shape_elements(JsonTree::parse("[1000000]"), "shape") == 1'000'000);  // router.history_events_max
+    CHECK(shape_elements(JsonTree::parse("[3,0,2]"), "shape") == 0);
+    CHECK(shape_elements(JsonTree::parse("[]"), "shape") == 1);
+    CHECK(shape_elements(JsonTree::parse("[4294967295,4294967295,4294967295]"), "shape") == UINT64_MAX);
   }
 
   TEST_CASE("inference protocol: a number may equal its bounds, but must be whole and within them") {

@@ -344,8 +344,10 @@ std::size_t infer_values_max(std::uint32_t candidates_max, const RowLimits& rows
 
 std::uint64_t shape_elements(const JsonTree& shape, const std::string& where) {
   std::uint64_t elements = 1;
-  for (const JsonTree& length : shape)
-    elements *= static_cast<std::uint64_t>(tree_number(length, where, 0, UINT16_MAX));
+  for (const JsonTree& value : shape) {
+    const auto length = static_cast<std::uint64_t>(tree_number(value, where, 0, UINT32_MAX));
+    elements = length > 0 && elements > UINT64_MAX / length ? UINT64_MAX : elements * length;
+  }
   return elements;
 }
 
@@ -409,10 +411,17 @@ std::string infer_version(const Message& reply) {
   return "";
 }
 
+std::string infer_unknown_user(const Message& reply) {
+  if (const auto* rank = std::get_if<RankReply>(&reply)) return rank->unknown_user;
+  if (const auto* generate = std::get_if<GenerateReply>(&reply)) return generate->unknown_user;
+  return "";
+}
+
 std::string infer_body(const InferRequest& asked, const Message& reply, const std::string& model) {
-  const std::string version = infer_version(reply);
+  const std::string version = infer_version(reply), unknown_user = infer_unknown_user(reply);
   OrderedTree body{{"model_name", model.empty() ? version : model}, {"model_version", version}};
   if (!asked.id.empty()) body["id"] = asked.id;
+  if (!unknown_user.empty()) body["parameters"] = {{"unknown_user", unknown_user}};
   OrderedTree outputs = OrderedTree::array();
   for (const InferOutput& output : infer_outputs(asked, reply)) {
     OrderedTree tensor{{"name", output.name}, {"datatype", output.datatype}, {"shape", {output.size()}}};

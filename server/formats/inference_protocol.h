@@ -54,7 +54,7 @@ std::variant<InferRequest, Refusal> make_infer(InferParts parts, std::uint32_t c
 std::size_t infer_values_max(std::uint32_t candidates_max, const RowLimits& rows);
 inline constexpr std::uint32_t infer_inputs_max = 64;
 
-// Both throw Refusal.
+// Both throw Refusal. Elements beyond 64 bits count as 2^64 - 1.
 std::uint64_t shape_elements(const nlohmann::json& shape, const std::string& where);
 void reject_if_other_size(std::uint64_t shape_elements, const InferTensor& tensor);
 
@@ -67,6 +67,9 @@ struct InferOutput {
 // Returns the wanted outputs.
 std::vector<InferOutput> infer_outputs(const InferRequest& asked, const Message& reply);
 std::string infer_version(const Message& reply);  // version of the model that answered; "" = another answer
+// Returns "cold" if the user is not stored and was answered as one without events. The answer has it as
+// parameter "unknown_user".
+std::string infer_unknown_user(const Message& reply);
 
 // `model`: name that the client uses.
 std::string infer_body(const InferRequest& asked, const Message& reply, const std::string& model);

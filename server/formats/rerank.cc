@@ -225,6 +225,7 @@ std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::
   nlohmann::ordered_json body =
       body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total);
   if (!reply.skipped.empty()) body["skipped"] = reply.skipped;
+  if (!reply.unknown_user.empty()) body["unknown_user"] = reply.unknown_user;
   return written(body);
 }
 

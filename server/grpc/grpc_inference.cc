@@ -353,6 +353,8 @@ std::string infer_message(const InferRequest& asked, const Message& reply, const
   made.set_model_name(model);
   made.set_model_version(infer_version(reply));
   made.set_id(asked.id);
+  if (const std::string word = infer_unknown_user(reply); !word.empty())
+    (*made.mutable_parameters())["unknown_user"].set_string_param(word);
   for (const InferOutput& output : infer_outputs(asked, reply)) {
     auto* const tensor = made.add_outputs();
     tensor->set_name(output.name);

@@ -167,6 +167,9 @@ TEST_SUITE("gRPC inference") {
               text_field(6, raw_texts({"a", "b"})) +
               text_field(6, little_endian(std::bit_cast<std::uint64_t>(1.0), 8) +
                                 little_endian(std::bit_cast<std::uint64_t>(2.5), 8)));
+    RankReply cold{.model_version = "v1", .unknown_user = "cold"};  // its user is not stored
+    CHECK(answer(typed, cold)
+              .starts_with(begins + text_field(3, "42") + parameter("unknown_user", text_field(3, "cold"))));
     CHECK(std::holds_alternative<Refusal>(typed.asked.body(GenerateReply{}, {.name = "m"}, 0)));
     const auto other = typed.asked.body(reply_of(), {.name = "other"}, 0);
     CHECK(std::get<Refusal>(other).code == "unknown_model");

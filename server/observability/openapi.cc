@@ -156,7 +156,8 @@ constexpr std::pair<const char*, const char*> by_hand[] = {
      R"("type":"string"},"model":{"type":"string"},"results":{"type":"array","items":{"type":"object",)"
      R"("required":["index","relevance_score"],"properties":{"index":{"type":"integer"},)"
      R"("relevance_score":{"type":"number"},"document":{"type":"object"}}}},"usage":{"type":"object"},)"
-     R"("meta":{"type":"object"},"skipped":{"type":"array","items":{"type":"string"}}}})"},
+     R"("meta":{"type":"object"},"skipped":{"type":"array","items":{"type":"string"}},"unknown_user":{)"
+     R"("type":"string"}}})"},
     {"TeiRanks", R"({"type":"array","items":{"type":"object","required":["index","score"],"properties":{)"
                  R"("index":{"type":"integer"},"score":{"type":"number"},"text":{"type":"string"}}}})"},
     {"AnyRerankAnswer", R"({"anyOf":[{"$ref":"#/components/schemas/RerankAnswer"},{)"
@@ -185,8 +186,8 @@ constexpr std::pair<const char*, const char*> by_hand[] = {
                   R"("type":"array","items":{"type":"object"}},"parameters":{"type":"object"}}})"},
     {"InferAnswer",
      R"({"type":"object","required":["model_name","model_version","outputs"],"properties":{"model_name":{)"
-     R"("type":"string"},"model_version":{"type":"string"},"id":{"type":"string"},"outputs":{)"
-     R"("type":"array","items":{"$ref":"#/components/schemas/Tensor"}}}})"},
+     R"("type":"string"},"model_version":{"type":"string"},"id":{"type":"string"},"parameters":{)"
+     R"("type":"object"},"outputs":{"type":"array","items":{"$ref":"#/components/schemas/Tensor"}}}})"},
     {"Tensor", R"({"type":"object","required":["name","datatype","shape","data"],"properties":{"name":{)"
                R"("type":"string"},"datatype":{"type":"string"},"shape":{"type":"array","items":{)"
                R"("type":"integer"}},"data":{"type":"array"}}})"},
