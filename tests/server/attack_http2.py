@@ -104,11 +104,15 @@ def connections(count, first, part, reads=True, at_a_time=8192):
     return attack
 
 
-def attacks():
+def attacks(key=""):
+    """Returns the attacks by name. `key`: of the attacker, if it has one."""
+    mine = (("authorization", f"Bearer {key}"),) if key else ()
+    call_head, json_head = (*CALL, *mine), (*JSON, *mine)
+    lines_head = (*json_head, ("content-type", "application/x-ndjson"))
     much = (("y", "y" * 7_600),)
     nothing = lambda _: b""
-    open_call = lambda streams: head(next(streams), CALL)
-    stuck = lambda streams: b"".join(head(next(streams), (*CALL, *much)) for _ in range(64))
+    open_call = lambda streams: head(next(streams), call_head)
+    stuck = lambda streams: b"".join(head(next(streams), (*call_head, *much)) for _ in range(64))
 
     def rapid_reset(pairs, body=b""):
         def part(streams):
@@ -121,26 +125,32 @@ def attacks():
 
     def made_reset(streams):
         stream = next(streams)
-        return head(stream, (*CALL, ("content-length", "1"))) + frame(DATA, 0, stream, b"xx")
+        return head(stream, (*call_head, ("content-length", "1"))) + frame(DATA, 0, stream, b"xx")
 
     def bad_timeout(streams):
-        return head(next(streams), (*CALL, ("grpc-timeout", "x" * 7_000)), END_STREAM)
+        return head(next(streams), (*call_head, ("grpc-timeout", "x" * 7_000)), END_STREAM)
 
     def half_body(streams):
-        return head(next(streams), JSON) + 3 * frame(DATA, 0, 1, b" " * 16_000)
+        return head(next(streams), json_head) + 3 * frame(DATA, 0, 1, b" " * 16_000)
 
     def half_message(streams):
         stream = next(streams)
         prefix = b"\0" + struct.pack(">I", 1_000_000)
-        return head(stream, CALL) + frame(DATA, 0, stream, prefix + b"x" * 16_000)
+        return head(stream, call_head) + frame(DATA, 0, stream, prefix + b"x" * 16_000)
 
     def unread(streams):
         """Reflection's answers are larger than its requests, and are not read."""
         symbol = b"\x22\x10troupe.v1.Troupe"
         message = b"\0" + struct.pack(">I", len(symbol)) + symbol
         path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-        pairs = [(name, path if name == ":path" else value) for name, value in CALL]
+        pairs = [(name, path if name == ":path" else value) for name, value in call_head]
         return head(next(streams), pairs) + frame(DATA, 0, 1, message * 100)
+
+    def unread_lines(streams):
+        """Lines of many results, which the attacker lets the server send only in part."""
+        row = b'{"history":["camp-0002"],"candidates":[' + b",".join([b'"camp-0001"'] * 300) + b"]}\n"
+        stream = next(streams)
+        return head(stream, lines_head) + frame(DATA, 0, stream, row * 4)
 
     call = b"\0" + struct.pack(">I", 9) + b"\x0a\x01a\x12\x01b\x12\x01c"
     return {
@@ -149,15 +159,16 @@ def attacks():
         "h2_pending": connections(2_000, open_call, None),
         "h2_half_body": connections(200, half_body, None),
         "h2_half_message": connections(200, half_message, None),
-        "h2_rapid_reset": connections(4, nothing, rapid_reset(JSON)),
-        "h2_rapid_reset_call": connections(4, nothing, rapid_reset(CALL, call)),
+        "h2_bulk_unread": connections(200, nothing, unread_lines, reads=False),
+        "h2_rapid_reset": connections(4, nothing, rapid_reset(json_head)),
+        "h2_rapid_reset_call": connections(4, nothing, rapid_reset(call_head, call)),
         "h2_made_reset": connections(4, nothing, made_reset),
         "h2_ping": connections(4, nothing, lambda _: frame(PING, 0, 0, b"12345678")),
         "h2_ping_unread": connections(4, nothing, lambda _: frame(PING, 0, 0, b"12345678"), reads=False),
         "h2_settings": connections(4, nothing, lambda _: frame(SETTINGS, 0, 0, b"\0\4\0\0\xff\xff")),
         "h2_continuation": connections(
             4,
-            lambda streams: frame(HEADERS, 0, next(streams), fields(CALL)),
+            lambda streams: frame(HEADERS, 0, next(streams), fields(call_head)),
             lambda _: frame(CONTINUATION, 0, 1, fields((("y", "z"),))),
         ),
         "h2_empty_data": connections(4, open_call, lambda _: frame(DATA, 0, 1)),

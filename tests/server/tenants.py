@@ -26,7 +26,8 @@ import socket
 import sys
 import time
 
-from attack import Own, at
+from attack import at
+from attack_node import Own
 
 ERRORS, LATENCY_BOUND, GOODPUT_BOUND = 0, 3.0, 0.8
 FLOOD, STEADY = "flood", "steady"

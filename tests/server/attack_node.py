@@ -1,0 +1,81 @@
+"""The nodes that attack.py and tenants.py measure: one of their own, or one that runs."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# On a busy machine the node measures a slow pace and refuses requests that would miss their deadline. These
+# settings prevent that where only the bounds are judged.
+UNTIMED = ["router.deadline=10min", "router.deadline_max=10min", "router.tenant_work_max=10min"]
+
+
+def made_key(troupe, file, *more):
+    out = subprocess.run([troupe, "keys", "add", file, *more], check=True, capture_output=True, text=True)
+    return re.search(r"tk-\S+", out.stdout)[0]
+
+
+class Running:
+    def __init__(self, args):
+        host, port = args.server.rsplit(":", 1)
+        self.server, self.pid, self.fields, self.attackers_key = (host, int(port)), args.pid, {}, ""
+        self.request = self.large = json.dumps({"user": args.user, "candidates": args.candidates.split(",")})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Own:
+    """A node of its own on the demo world.
+
+    All settings but the port have defaults; --untimed sets deadlines, and `attacker` other than "open" gives
+    the node keys: one of the honest client's, one of the tenant "attacker".
+    """
+
+    def __init__(self, args, attacker="open"):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-server-")
+        world, model = os.path.join(ROOT, "deploy/demo/world"), os.path.join(ROOT, "deploy/demo/model")
+        data, port_file = os.path.join(self.folder.name, "data"), os.path.join(self.folder.name, "port")
+        common = ["--model", model, "--data-dir", data]
+        subprocess.run(
+            [args.troupe, "import", *common, "--data", world], check=True, stdout=subprocess.DEVNULL
+        )
+        settings = [*(UNTIMED if args.untimed else []), *args.set]
+        self.fields, self.attackers_key = {}, ""
+        if attacker != "open":
+            keys = os.path.join(self.folder.name, "keys.jsonl")
+            self.fields = {"authorization": "Bearer " + made_key(args.troupe, keys)}
+            attackers_key = made_key(args.troupe, keys, "--tenant", "attacker")
+            self.attackers_key = attackers_key if attacker == "tenant" else ""
+            settings.append("http.api_keys=" + keys)
+        sets = [word for setting in settings for word in ("--set", setting)]
+        self.process = subprocess.Popen(
+            [args.troupe, "serve", *common, "--port", "0", "--port-file", port_file, *sets],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if not os.environ.get("NODE_STDERR") else None,
+        )
+        self.pid = self.process.pid
+        while not os.path.exists(port_file) or not open(port_file).read().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
+            time.sleep(0.05)
+        self.server = ("127.0.0.1", int(open(port_file).read()))
+        with open(os.path.join(world, "items.jsonl")) as items:
+            ids = [json.loads(line)["id"] for line, _ in zip(items, range(1000))]
+        with open(os.path.join(world, "users.jsonl")) as users:
+            user = json.loads(users.readline())
+        self.request = json.dumps({"user": user["id"], "candidates": ids[:100]})
+        self.large = json.dumps({"user": user["id"], "candidates": ids, "policy": "recompute"})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(40)
+        self.folder.cleanup()
