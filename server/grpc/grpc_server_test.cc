@@ -302,6 +302,8 @@ TEST_SUITE("gRPC server") {
     }
     Http2Client honest(f.http_server->port(), "127.0.0.2");
     CHECK(status(honest.call(call_of(rank), grpc_message(ranking()))) == "0");
+    const std::size_t buffers = 2 << 20;  // of the connections themselves
+    CHECK(f.metrics.value(Metric::http_kept_bytes) <= config.memory_bytes_max + buffers);
   }
 
   TEST_CASE("gRPC server: its own address serves nothing else, and without the service there is no gRPC") {

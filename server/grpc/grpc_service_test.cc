@@ -1,9 +1,13 @@
 #include "server/grpc/grpc_service.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <functional>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "server/formats/http_refusal.h"
 #include "server/grpc/grpc_framing.h"
@@ -146,6 +150,25 @@ TEST_SUITE("gRPC service") {
     const Refusal busy{RefusalKind::unavailable, "overloaded", "busy", "router", "later"};
     CHECK(late.call->replied({busy.kind, to_json(busy), busy.code}, 6'000).trailers->front().second == "4");
     CHECK(late.call->replied({busy.kind, to_json(busy), busy.code}, 4'000).trailers->front().second == "14");
+  }
+
+  // protobuf's own lines would go to standard error, as often as a stranger likes and with its text.
+  TEST_CASE("gRPC: messages that protobuf refuses write nothing to standard error") {
+    std::FILE* const written = std::tmpfile();
+    REQUIRE(written);
+    const int standard_error = ::dup(STDERR_FILENO);
+    std::fflush(stderr);
+    ::dup2(::fileno(written), STDERR_FILENO);
+    std::vector<std::string> codes;
+    for (const std::string& bytes :
+         {std::string("\xff\xff"), text_field(1, "caf\xe9"), std::string("\x0a\x7f")})
+      codes.push_back(call(rank, grpc_message(bytes)).code());
+    std::fflush(stderr);
+    ::dup2(standard_error, STDERR_FILENO);
+    ::close(standard_error);
+    CHECK(codes == std::vector<std::string>(3, "bad_message"));
+    CHECK(::lseek(::fileno(written), 0, SEEK_END) == 0);
+    std::fclose(written);
   }
 
   TEST_CASE("gRPC: each kind of refusal has its status, with code, place and time to wait") {
