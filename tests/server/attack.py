@@ -7,9 +7,10 @@ honest client ranks.
   tests/server/attack.py --troupe build/deploy/troupe --attacker tenant      # keys, of which it has a tenant's
   tests/server/attack.py --server 127.0.0.1:8080 --pid PID --user u --candidates a,b    # a running node
 
-Prints resident memory before, during (maximum) and after each attack, and the latency of honest requests
-alone and during the attack. Exit status 1 if the node ended, if memory grew more than 1.5 times, if the 99th
-percentile is above 10 ms and more than 3 times that of alone, or if an honest request was refused. The
+Prints resident memory before, during (maximum) and after each attack, how much the node logged, and the latency
+of honest requests alone and during the attack. Exit status 1 if the node ended, if memory grew more than 1.5
+times, if the 99th percentile is above 10 ms and more than 3 times that of alone, if the log grew by more than
+some 16 KiB a second, or if an honest request was refused. The
 attacker uses its own addresses (127.0.0.2 and up), sends at most 1 Gbit/s, runs at a lower CPU priority, and
 takes at most half of a core.
 """
@@ -32,6 +33,7 @@ from attack_node import Own, Running
 
 BLOCK = b"x" * (64 << 10)
 MEMORY_BOUND, LATENCY_BOUND, LATENCY_MS = 1.5, 3.0, 10.0
+LOG_BYTES, LOG_BYTES_PER_SECOND = 256 << 10, 16 << 10  # that an attack may make the node log
 HONEST_PER_SECOND = 25
 QUERY, ITEM = 600, 200  # tokens of scores
 # Seconds that a client waits. Whether it is answered is judged separately from how long that took.
@@ -509,9 +511,10 @@ def main(argv):
         print(f"alone: P50 {at(alone, .5):.2f} ms, P99 {at(alone, .99):.2f} ms, resident {before:.1f} MiB")
         print(
             f"{'attack':<20} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} "
-            f"{'after MiB':>9}  exceeded"
+            f"{'after MiB':>9} {'log KiB':>8}  exceeded"
         )
         for name in args.attacks.split(","):
+            logged = node.log_bytes()
             times, refused, why, most = measure(node, args.seconds, name, args)
             time.sleep(0.1 if args.untimed else 1)
             row = {
@@ -522,6 +525,7 @@ def main(argv):
                 "refused": refused,
                 "most_mib": most,
                 "after_mib": resident(node.pid),
+                "log_kib": (node.log_bytes() - logged) / 1024,
                 "before_mib": before,
                 "alone_p50_ms": at(alone, 0.5),
                 "alone_p99_ms": at(alone, 0.99),
@@ -535,6 +539,7 @@ def main(argv):
                         "P99",
                         not args.untimed and row["p99_ms"] > max(LATENCY_MS, LATENCY_BOUND * at(alone, 0.99)),
                     ),
+                    ("log", 1024 * row["log_kib"] > LOG_BYTES + LOG_BYTES_PER_SECOND * args.seconds),
                     (f"refused ({why})", refused),
                 )
                 if bad
@@ -543,7 +548,7 @@ def main(argv):
             faults += beyond
             print(
                 f"{name:<20} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {refused:8} {most:9.1f} "
-                f"{row['after_mib']:9.1f}  {', '.join(beyond) or '-'}",
+                f"{row['after_mib']:9.1f} {row['log_kib']:8.1f}  {', '.join(beyond) or '-'}",
                 flush=True,
             )
     if args.json:

@@ -23,6 +23,9 @@ class Running:
         self.server, self.pid, self.fields, self.attackers_key = (host, int(port)), args.pid, {}, ""
         self.request = self.large = json.dumps({"user": args.user, "candidates": args.candidates.split(",")})
 
+    def log_bytes(self):
+        return 0  # it writes elsewhere
+
     def __enter__(self):
         return self
 
@@ -46,6 +49,7 @@ class Own:
             [args.troupe, "import", *common, "--data", world], check=True, stdout=subprocess.DEVNULL
         )
         settings = [*(UNTIMED if args.untimed else []), *args.set]
+        self.log = os.path.join(self.folder.name, "log")
         self.fields, self.attackers_key = {}, ""
         if attacker != "open":
             keys = os.path.join(self.folder.name, "keys.jsonl")
@@ -57,7 +61,7 @@ class Own:
         self.process = subprocess.Popen(
             [args.troupe, "serve", *common, "--port", "0", "--port-file", port_file, *sets],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL if not os.environ.get("NODE_STDERR") else None,
+            stderr=open(self.log, "w") if not os.environ.get("NODE_STDERR") else None,
         )
         self.pid = self.process.pid
         while not os.path.exists(port_file) or not open(port_file).read().strip():
@@ -71,6 +75,9 @@ class Own:
             user = json.loads(users.readline())
         self.request = json.dumps({"user": user["id"], "candidates": ids[:100]})
         self.large = json.dumps({"user": user["id"], "candidates": ids, "policy": "recompute"})
+
+    def log_bytes(self):
+        return os.path.getsize(self.log) if os.path.exists(self.log) else 0
 
     def __enter__(self):
         return self
