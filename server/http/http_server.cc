@@ -233,6 +233,7 @@ HttpServer::Server::Server(HttpServerConfig c, Post p, MetricRegistry& m, LogSin
       metrics(m),
       log(std::move(l)),
       places(connection_limits(config)),
+      pauses(config.tenant_pause_us),
       security(make_tls_context(config.certificate)),
       keys(config.keys),
       in_flight(config.connections_max, config.connections_per_address_max),

@@ -61,6 +61,7 @@ struct HttpServerConfig {
   std::int64_t timeout_us = 10'000'000;      // for a client to send a request or read a response
   std::int64_t answer_us_max = 10'400'000;   // from a request's last byte to its response
   std::int64_t reload_us_max = 120'400'000;  // same for a reload; the router's own bound and a margin
+  std::int64_t tenant_pause_us = 20'000;     // for which a tenant's requests are refused unread
   ServerCertificate certificate;
   std::shared_ptr<const ApiKeys> keys;  // every request needs a key, except is_open(); null = no keys
   ServedHosts hosts;                    // Host names of requests, except health checks

@@ -27,7 +27,8 @@ Http2Limits http2_limits(const HttpServerConfig& config) {
   constexpr std::uint32_t frame_bytes = 16 << 10;  // of a client's frame at most
   Http2Limits limits{.streams_max = config.streams_max,
                      .head_bytes_max = config.header_bytes_max,
-                     .heads_bytes_max = 16 * config.header_bytes_max};
+                     .heads_bytes_max = 16 * config.header_bytes_max,
+                     .window_bytes = http2_window_bytes(config)};
   FrameLimits& frames = limits.frames;
   frames.header_block_bytes_max = std::max(frames.header_block_bytes_max, 2 * config.header_bytes_max);
   frames.continuations_max = std::max(frames.continuations_max, 2 * config.header_bytes_max / frame_bytes);
@@ -56,6 +57,11 @@ std::string lower(std::string text) {
 }
 
 }  // namespace
+
+std::uint32_t http2_window_bytes(const HttpServerConfig& config) {
+  constexpr std::uint64_t least = 16 << 10, usual = 65'535;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(config.memory_bytes_max / 8, least, usual));
+}
 
 std::int64_t HttpServer::Http2Connection::Stream::elapsed_us() const {
   return std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began).count();

@@ -19,6 +19,10 @@
 
 namespace troupe::server {
 
+// Returns how many bytes of one body a client may send before they are consumed: fewer than usual where all
+// requests have little memory.
+std::uint32_t http2_window_bytes(const HttpServerConfig& config);
+
 struct HttpServer::Http2Connection {
   struct Stream;
 

@@ -11,8 +11,6 @@ namespace troupe::server {
 
 namespace {
 
-constexpr std::size_t unread_lines_max = 64 << 10;  // bytes of lines that wait; the client sends no more
-
 Refusal no_capacity(const char* what) {
   return {RefusalKind::unavailable, "overloaded", what, "line", "a smaller number of requests at once"};
 }
@@ -65,10 +63,10 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
   ask_lines(stream, *batch);
 }
 
-// Lets the client send as many bytes again as were taken. While lines are left, it need not; but a line
-// that is longer than the window has to come whole.
+// Lets the client send as many bytes again as were taken. While a window of lines is left, it need not; but a
+// line that is longer than the window has to come whole.
 void HttpServer::Http2Connection::open_window(Stream& stream, bool needs_bytes) {
-  if (!needs_bytes && stream.body->text().size() > unread_lines_max) return;
+  if (!needs_bytes && stream.body->text().size() > http2_window_bytes(server.config)) return;
   protocol.consume(stream.id, std::exchange(stream.unconsumed, 0));
 }
 

@@ -160,6 +160,23 @@ TEST_SUITE("HTTP server over HTTP/2, clients") {
     CHECK(f.written.size() == 5'000);
   }
 
+  TEST_CASE("HTTP/2 clients: one client's lines are all answered where the memory for requests is smallest") {
+    HttpServerConfig config = patient();
+    config.header_bytes_max = 1'024, config.body_bytes_max = 1'024, config.memory_bytes_max = 1;
+    Fixture f(config);
+    Http2Client client(port_of(f));
+    std::string users, rankings;
+    for (int i = 0; i < 3'000; ++i)
+      users += "{\"user\":\"u" + std::to_string(i) + "\",\"tokens\":[1]" + std::string(300, ' ') + "}\n";
+    for (int i = 0; i < 500; ++i) rankings += rank_body + std::string(300, ' ') + "\n";
+    for (int round = 0; round < 2; ++round) {
+      CHECK(has(client.call(post("/v1/users"), users).body, R"({"lines":3000,"failed":0})"));
+      CHECK(has(client.call(post("/v1/rank", {{"content-type", "application/x-ndjson"}}), rankings).body,
+                R"({"lines":500,"failed":0})"));
+    }
+    CHECK(client.call(get("/v2/health/live")).status == "200");
+  }
+
   TEST_CASE("HTTP/2 clients: health that is asked beyond the limits may take longer than http.timeout") {
     HttpServerConfig config = patient();
     config.timeout_us = 100'000, config.connections_per_address_max = 1;

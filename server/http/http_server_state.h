@@ -135,14 +135,12 @@ struct HttpServer::Server {
   TraceContext new_trace(std::string_view traceparent, std::uint64_t& parent);
   void note(ObservedRequest seen);
 
-  static constexpr std::int64_t pause_us = 20'000;
-
   HttpServerConfig config;
   Post post;
   MetricRegistry& metrics;
   LogSink log;
   ConnectionLimiter places;  // for all requests
-  TenantPauses pauses{pause_us};
+  TenantPauses pauses;
   std::shared_ptr<asio::ssl::context> security;  // for new connections; null = no TLS
   std::shared_ptr<const ApiKeys> keys;
   RateLimits rates;

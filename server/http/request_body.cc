@@ -81,7 +81,8 @@ void RequestBody::reserve_bytes(std::size_t bytes) {
   constexpr std::size_t small = 16 << 10, large = 128 << 10;
   const std::size_t wanted = text_.size() + bytes;
   if (wanted <= text_.capacity()) return;
-  const std::uint64_t most = limits_.by_lines    ? std::uint64_t{limits_.body_bytes_max} + bytes
+  const std::uint64_t most = limits_.by_lines
+                                 ? std::max<std::uint64_t>(limits_.body_bytes_max + bytes, wanted)
                              : at_ == At::length ? text_.size() + left_
                                                  : limits_.body_bytes_max;
   const std::size_t roomy = std::max({2 * text_.capacity(), wanted, wanted > small ? large : 0});
@@ -198,10 +199,14 @@ std::optional<std::string> RequestBody::next_line() {
 }
 
 // Moves the bytes after the returned lines to the front, once for all lines that came together: moving them
-// for each line would take time quadratic in the number of lines.
+// for each line would take time quadratic in the number of lines. A buffer that was large for them is freed.
 void RequestBody::drop_lines() {
+  constexpr std::size_t kept_bytes = 16 << 10;
   if (returned_ == 0) return;
-  text_.erase(0, returned_);
+  if (text_.capacity() > kept_bytes && text_.size() - returned_ <= text_.capacity() / 4)
+    std::string(text_, returned_).swap(text_);  // assigning a short one would keep the buffer
+  else
+    text_.erase(0, returned_);
   looked_at_ -= std::min(looked_at_, returned_);
   returned_ = 0;
 }

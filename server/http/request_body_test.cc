@@ -77,6 +77,20 @@ TEST_SUITE("request body") {
     CHECK(uneven.held_bytes() == 1'200);
   }
 
+  TEST_CASE("request body: a buffer of many lines is freed when they are returned") {
+    RequestBody lines = RequestBody::until_end({.body_bytes_max = 2'048, .by_lines = true});
+    std::string many;
+    for (int i = 0; i < 100; ++i) many += std::string(999, 'x') + "\n";
+    lines.take(many + "part");
+    CHECK(lines.held_bytes() >= many.size());
+    CHECK(lines.held_bytes() < 2 * many.size());
+    for (int i = 0; i < 100; ++i) CHECK(lines.next_line() == std::string(999, 'x'));
+    CHECK(lines.next_line() == std::nullopt);
+    CHECK(lines.held_bytes() < 1'000);
+    lines.end();
+    CHECK(lines.next_line() == "part");
+  }
+
   TEST_CASE("request body: lines are the same however the bytes are cut, and nothing returned is kept") {
     const std::string lines = "a\n\nbb\r\nccc\n \ndddd\ne";
     for (std::size_t cut = 1; cut <= lines.size(); ++cut) {

@@ -190,6 +190,7 @@ Http2Session::Http2Session(const Http2Limits& limits)
   library_->session = Callbacks::make(this);
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.streams_max},
                                              {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.head_bytes_max},
+                                             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.window_bytes},
                                              {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}};
   nghttp2_submit_settings(library_->session, NGHTTP2_FLAG_NONE, settings, std::size(settings));
 }

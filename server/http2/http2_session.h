@@ -34,6 +34,7 @@ struct Http2Limits {
   std::uint32_t heads_bytes_max = 128 << 10;  // of all open requests, until release_head()
   std::uint32_t resets_max = 100;             // requests that end early, beyond those that are answered
   std::uint32_t queued_max = 2'000;           // frames that wait to be sent
+  std::uint32_t window_bytes = 65'535;        // of a body that the client may send before they are consumed
   FrameLimits frames = {};
 };
 
