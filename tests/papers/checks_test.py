@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the judges of the papers' tables: null models, named misses, and the bounds of the short forms."""
+"""Checks the judges of the papers' tables: null models, named misses, the bounds of the short forms, and the page
+of all papers."""
 
 import importlib
 import os
@@ -10,6 +11,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(HERE)
 import nulls  # noqa: E402
+import page  # noqa: E402
 from checks import Report, read_explained  # noqa: E402
 
 
@@ -184,6 +186,57 @@ class ShortForms(unittest.TestCase):
         table[0]["cells"]["a"]["planner_over_best"] = 0.94
         node.add_rows(report, table)
         self.assertEqual(len(report.faults()), 1)
+
+
+class Page(unittest.TestCase):
+    """docs/papers.md, whose tables page.py writes."""
+
+    ROW = dict(figure="Figure 1", what="a | b", paper=2.5, troupe="2.4 ± 0.1 (2.3 2.5)", bound="± 5 %", ok=False,
+               in_view=True, null="")  # fmt: skip
+
+    def test_the_page_is_what_its_runs_say(self):
+        known = page.in_history if page.whole_history() else lambda _: True
+        self.assertEqual(list(page.breaches(page.read(page.PAGE), page.tables(), known)), [])
+
+    def test_a_changed_number_fails(self):
+        written = page.read(page.PAGE).replace("| 20 of 33 |", "| 21 of 33 |")
+        found = list(page.breaches(written, page.tables(), lambda _: True))
+        self.assertEqual(found, ["docs/papers.md is not what its runs say: run tests/papers/page.py"])
+
+    def test_a_cited_commit_that_does_not_exist_fails(self):
+        written, made = page.read(page.PAGE), page.tables()
+        found = list(page.breaches(written, made, lambda commit: commit != "d7a01bd9"))
+        self.assertEqual(found, ["docs/papers.md: commit d7a01bd9 is not in the history"])
+
+    def test_a_count_of_bounds_that_no_run_has_fails(self):
+        pages = {"a.md": "x 20 of\n33 discriminating bounds", "b.md": "**21 of 33 discriminating bounds**"}
+        found = list(page.count_breaches(pages, ["20 of 33"]))
+        self.assertEqual(found, ["b.md: 21 of 33 discriminating bounds; no committed run has that"])
+
+    def test_a_claim_has_all_its_cells(self):
+        made = page.cells(self.ROW, "abcdef12", True)
+        expected = ["Figure 1: a | b", "2.5", "2.4", "± 0.1", "± 5 %", "**missed**", "yes", "yes", "`abcdef12`"]
+        self.assertEqual(made, expected)
+        self.assertEqual(page.table(page.HEAD, [made]).count("|"), 3 * (len(page.HEAD) + 1) + 1)
+        null = page.cells(dict(self.ROW, ok=True, null="the baseline"), "abcdef12", True)
+        self.assertEqual(null[5:8], ["holds", "yes", "no: the baseline"])
+        self.assertEqual(page.cells(self.ROW, "abcdef12", False)[7], "not examined")
+
+    def test_a_null_models_row_is_no_claim(self):
+        self.assertFalse(page.is_claim(dict(self.ROW, bound="must miss")))
+
+    def test_a_comparison_without_a_run_is_listed_with_its_command(self):
+        source = page.Source("X", "run.sh --json x.json", "papers/no-such-file.json", "papers-bat.md", "")
+        self.assertEqual(page.claims_of(source), "Not yet run. The command:\n\n```\nrun.sh --json x.json\n```")
+
+    def test_totals_that_the_rows_do_not_have_fail(self):
+        document = dict(rows=[self.ROW], totals=dict(discriminating=[1, 1]))
+        with self.assertRaises(SystemExit):
+            page.counts(page.SOURCES[0], document)
+
+    def test_a_program_with_changes_is_no_commit(self):
+        with self.assertRaises(SystemExit):
+            page.commit_of(dict(commit="0123abc-dirty"))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ class Point:
         return f"{self.name}/{variant}, {'vocabulary' if variant == 'unconstrained' else normalised}"
 
 
+def commit(lab):
+    """Returns the commit that the program names: "troupe-lab 0.1.0, commit 0123abcd"."""
+    said = subprocess.run([lab, "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    return said.strip().rpartition(" ")[2]
+
+
 def flat(run):
     """Returns a run's numbers, the parts of its CPU time in milliseconds a request."""
     numbers = {key: value for key, value in run.items() if isinstance(value, (int, float))}

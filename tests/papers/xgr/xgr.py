@@ -132,7 +132,13 @@ def finish(options, judged, results):
     for figure, (held, rows) in met.items():
         print(f"figure {figure} with {judge.NULLS[figure]} in Troupe's place: {held} of {rows} bounds hold")
     if options.json:
-        document = dict(totals=report.totals(), nulls=met, rows=report.rows, results=results)
+        document = dict(
+            commit=engine.commit(options.lab),
+            totals=report.totals(),
+            nulls=met,
+            rows=report.rows,
+            results=results,
+        )
         with open(options.json, "w") as file:
             json.dump(document, file, indent=1)
     return report.missed()
