@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Checks the judges of the papers' tables: null models, named misses, the bounds of the short forms, and the page
-of all papers."""
+"""Checks the judges of the papers' tables: null models, named misses, the bounds of the short forms, the page of
+all papers, and the mechanisms that are broken on purpose."""
 
 import importlib
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(HERE)
+import broken  # noqa: E402
 import nulls  # noqa: E402
 import page  # noqa: E402
 from checks import Report, read_explained  # noqa: E402
@@ -215,7 +217,17 @@ class Page(unittest.TestCase):
 
     def test_a_claim_has_all_its_cells(self):
         made = page.cells(self.ROW, "abcdef12", True)
-        expected = ["Figure 1: a | b", "2.5", "2.4", "± 0.1", "± 5 %", "**missed**", "yes", "yes", "`abcdef12`"]
+        expected = [
+            "Figure 1: a | b",
+            "2.5",
+            "2.4",
+            "± 0.1",
+            "± 5 %",
+            "**missed**",
+            "yes",
+            "yes",
+            "`abcdef12`",
+        ]
         self.assertEqual(made, expected)
         self.assertEqual(page.table(page.HEAD, [made]).count("|"), 3 * (len(page.HEAD) + 1) + 1)
         null = page.cells(dict(self.ROW, ok=True, null="the baseline"), "abcdef12", True)
@@ -227,7 +239,9 @@ class Page(unittest.TestCase):
 
     def test_a_comparison_without_a_run_is_listed_with_its_command(self):
         source = page.Source("X", "run.sh --json x.json", "papers/no-such-file.json", "papers-bat.md", "")
-        self.assertEqual(page.claims_of(source), "Not yet run. The command:\n\n```\nrun.sh --json x.json\n```")
+        self.assertEqual(
+            page.claims_of(source), "Not yet run. The command:\n\n```\nrun.sh --json x.json\n```"
+        )
 
     def test_totals_that_the_rows_do_not_have_fail(self):
         document = dict(rows=[self.ROW], totals=dict(discriminating=[1, 1]))
@@ -237,6 +251,59 @@ class Page(unittest.TestCase):
     def test_a_program_with_changes_is_no_commit(self):
         with self.assertRaises(SystemExit):
             page.commit_of(dict(commit="0123abc-dirty"))
+
+
+class Scripts(unittest.TestCase):
+    def test_each_papers_script_has_a_short_form(self):
+        for paper in [*broken.PAPERS, "planner"]:
+            done = subprocess.run(
+                [os.path.join(HERE, paper, "run.sh"), "--help"], capture_output=True, text=True
+            )
+            self.assertIn("--short", done.stdout, f"{paper}: {done.stderr}")
+
+
+class Broken(unittest.TestCase):
+    """Mechanisms that are broken on purpose: the table, and the record of its last run."""
+
+    def record(self, **changes):
+        bugs = broken.mutants()
+        run = lambda bug: dict(paper=bug.tests[0], entry=broken.entry_hash(bug), missed=["a bound"])
+        return bugs, dict(mutants={bug.name: dict(run(bug), **changes) for bug in bugs})
+
+    def breaches(self, bugs, record):
+        return list(broken.breaches(bugs, broken.ROOT, record))
+
+    def test_each_mutant_fits_and_was_noticed(self):
+        self.assertEqual(self.breaches(broken.mutants(), broken.read_record(broken.RECORD)), [])
+
+    def test_each_is_inside_a_function_and_can_be_switched(self):
+        for bug in broken.mutants():
+            text = (broken.ROOT / bug.file).read_text()
+            self.assertTrue(broken.switched.switchable(text, bug), bug.name)
+
+    def test_a_whole_record_passes(self):
+        self.assertEqual(self.breaches(*self.record()), [])
+
+    def test_a_mutant_that_was_not_noticed_fails(self):
+        found = self.breaches(*self.record(missed=[]))
+        self.assertEqual(len(found), len(broken.mutants()))
+        self.assertIn("did not notice it", found[0])
+
+    def test_a_changed_mutant_fails_until_it_is_run(self):
+        bugs, record = self.record()
+        bugs[0].planted = [bugs[0].planted[0] + " "]
+        self.assertIn("was not run as it stands", "".join(self.breaches(bugs, record)))
+
+    def test_fewer_than_two_of_a_paper_fail(self):
+        bugs, record = self.record()
+        bugs = [bug for bug in bugs if bug.tests != ["bat"]]
+        self.assertIn("expected two mutants or more with `tests bat`", "".join(self.breaches(bugs, record)))
+
+    def test_a_mutant_that_does_not_fit_fails(self):
+        bugs, record = self.record()
+        bugs[0].present = ["no such line"]
+        record["mutants"][bugs[0].name]["entry"] = broken.entry_hash(bugs[0])
+        self.assertIn("expected once", "".join(self.breaches(bugs, record)))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PAGE, RESULTS = "docs/papers.md", "tests/bench/results"
 sys.path += [HERE, os.path.join(HERE, "flame")]
+import broken  # noqa: E402
 import features  # noqa: E402
 import flame  # noqa: E402
 from checks import text  # noqa: E402
@@ -199,6 +200,20 @@ def flame_cells():
     ]  # fmt: skip
 
 
+# ---- mechanisms broken on purpose ----
+
+
+def broken_table():
+    """Returns a line for each mutant of broken.txt, with the bounds that its run missed."""
+    record, lines = broken.read_record(broken.RECORD), []
+    for bug in broken.mutants():
+        run = record["mutants"].get(bug.name)
+        current = run and run["entry"] == broken.entry_hash(bug)
+        missed = "; ".join(run["missed"]) if current else "not yet run"
+        lines.append([bug.tests[0], bug.breaks, f"`{bug.file}`", missed or "**missed**"])
+    return table(["short form", "what is broken", "in", "bounds that it missed"], lines)
+
+
 # ---- the page ----
 
 
@@ -263,7 +278,11 @@ def claims_of(source):
 
 
 def tables():
-    return {"summary": summary(), **{source.paper: claims_of(source) for source in SOURCES}}
+    return {
+        "summary": summary(),
+        "broken": broken_table(),
+        **{source.paper: claims_of(source) for source in SOURCES},
+    }
 
 
 def filled(page, made):
