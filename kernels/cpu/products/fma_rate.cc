@@ -1,5 +1,5 @@
-// Measures how many float32 multiply-adds per second this core reaches now, without touching
-// memory. Benchmarks report their results as a share of it.
+// Measures how many multiply-adds per second this core reaches now in float32, bf16 and int8, without
+// touching memory. Benchmarks report their results as a share of it.
 #include "kernels/cpu/products/fma_rate.h"
 
 #include <limits>
@@ -46,6 +46,85 @@ __attribute__((target("avx2,fma"))) double rate_avx2() {
   return 2.0 * 8 * chains * steps / seconds;
 }
 
+// The sums of the byte products wrap around, which does not change their time.
+__attribute__((target("avx512f,avx512bf16"))) double rate_pairs_avx512() {
+  const __m512i ones = _mm512_set1_epi16(0x3f80);
+  __m512 sum[chains];
+  for (auto& s : sum) s = _mm512_setzero_ps();
+  const double start = thread_cpu_seconds();
+  for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 12
+    for (int c = 0; c < chains; ++c) sum[c] = _mm512_dpbf16_ps(sum[c], (__m512bh)ones, (__m512bh)ones);
+  }
+  const double seconds = thread_cpu_seconds() - start;
+  for (auto& s : sum) asm volatile("" ::"v"(s));
+  return 2.0 * 32 * chains * steps / seconds;
+}
+
+__attribute__((target("avx512f,avx512vnni"))) double rate_bytes_avx512() {
+  const __m512i ones = _mm512_set1_epi8(1);
+  __m512i sum[chains];
+  for (auto& s : sum) s = _mm512_setzero_si512();
+  const double start = thread_cpu_seconds();
+  for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 12
+    for (int c = 0; c < chains; ++c) sum[c] = _mm512_dpbusd_epi32(sum[c], ones, ones);
+  }
+  const double seconds = thread_cpu_seconds() - start;
+  for (auto& s : sum) asm volatile("" ::"v"(s));
+  return 2.0 * 64 * chains * steps / seconds;
+}
+
+__attribute__((target("avx2,avxvnni"))) double rate_bytes_avx_vnni() {
+  const __m256i ones = _mm256_set1_epi8(1);
+  __m256i sum[chains];
+  for (auto& s : sum) s = _mm256_setzero_si256();
+  const double start = thread_cpu_seconds();
+  for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 12
+    for (int c = 0; c < chains; ++c) sum[c] = _mm256_dpbusd_avx_epi32(sum[c], ones, ones);
+  }
+  const double seconds = thread_cpu_seconds() - start;
+  for (auto& s : sum) asm volatile("" ::"x"(s));
+  return 2.0 * 32 * chains * steps / seconds;
+}
+
+// The operand of each product is hidden from the compiler, which would compute the products once.
+__attribute__((target("avx2"))) double rate_bytes_avx2() {
+  const __m256i words = _mm256_set1_epi16(1);
+  __m256i sum[chains], bytes = _mm256_set1_epi8(1);
+  for (auto& s : sum) s = _mm256_setzero_si256();
+  const double start = thread_cpu_seconds();
+  for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 12
+    for (int c = 0; c < chains; ++c) {
+      asm("" : "+x"(bytes));
+      sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(_mm256_maddubs_epi16(bytes, bytes), words));
+    }
+  }
+  const double seconds = thread_cpu_seconds() - start;
+  for (auto& s : sum) asm volatile("" ::"x"(s));
+  return 2.0 * 32 * chains * steps / seconds;
+}
+
+double rate_fma() { return fma_rate(widest_fma()); }
+
+struct Sampler {
+  std::string_view instruction;
+  double (*run)();
+};
+
+Sampler sampler_of(WeightFormat format) {
+  const bool avx512 = __builtin_cpu_supports("avx512f");
+  if (format == WeightFormat::bf16 && avx512 && __builtin_cpu_supports("avx512bf16"))
+    return {"vdpbf16ps zmm", &rate_pairs_avx512};
+  if (format != WeightFormat::int8) return {avx512 ? "vfmadd zmm" : "vfmadd ymm", &rate_fma};
+  if (avx512 && __builtin_cpu_supports("avx512vnni")) return {"vpdpbusd zmm", &rate_bytes_avx512};
+  if (__builtin_cpu_supports("avxvnni")) return {"vpdpbusd ymm", &rate_bytes_avx_vnni};
+  if (__builtin_cpu_supports("avx2")) return {"vpmaddubsw ymm", &rate_bytes_avx2};
+  return {"none", &rate_fma};
+}
+
 }  // namespace
 
 double fma_rate(std::string_view version) {
@@ -55,21 +134,49 @@ double fma_rate(std::string_view version) {
 }
 
 std::string_view widest_fma() { return __builtin_cpu_supports("avx512f") ? "avx512" : "avx2"; }
+
+std::string_view widest_multiply_add(WeightFormat format) { return sampler_of(format).instruction; }
+
+namespace {
+double rate_of(WeightFormat format) { return sampler_of(format).run(); }
+}  // namespace
 #else
 double fma_rate(std::string_view) { return std::numeric_limits<double>::quiet_NaN(); }
 
 std::string_view widest_fma() { return "none"; }
+
+std::string_view widest_multiply_add(WeightFormat) { return "none"; }
+
+namespace {
+double rate_of(WeightFormat) { return std::numeric_limits<double>::quiet_NaN(); }
+}  // namespace
 #endif
 
-double fma_rate_together(unsigned threads) {
+namespace {
+
+// Returns the mean of sample() over `threads` concurrent threads, of which the caller is one.
+template <class Sample>
+double mean_of_threads(unsigned threads, Sample sample) {
   TROUPE_CHECK(threads > 0, "fma rate: expected at least one thread");
   std::vector<double> rates(threads, std::numeric_limits<double>::quiet_NaN());
   std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads; ++i)
-    others.emplace_back([&rates, i] { rates[i] = fma_rate(widest_fma()); });
-  rates[0] = fma_rate(widest_fma());
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back([&rates, &sample, i] { rates[i] = sample(); });
+  rates[0] = sample();
   for (std::thread& other : others) other.join();
   return std::accumulate(rates.begin(), rates.end(), 0.0) / threads;
+}
+
+}  // namespace
+
+double fma_rate_together(unsigned threads) {
+  return mean_of_threads(threads, [] { return fma_rate(widest_fma()); });
+}
+
+MultiplyAddRates multiply_add_rates(unsigned threads) {
+  MultiplyAddRates rates;
+  for (std::size_t f = 0; f < rates.by_format.size(); ++f)
+    rates.by_format[f] = mean_of_threads(threads, [f] { return rate_of(static_cast<WeightFormat>(f)); });
+  return rates;
 }
 
 }  // namespace troupe::kernels

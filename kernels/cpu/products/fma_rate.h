@@ -3,7 +3,10 @@
 // chains of registers, enough to cover their latency, without touching memory. A neighbour on the
 // physical core can halve it from one second to the next. So benchmarks sample it beside every
 // figure and quote the share of it that they reached.
+#include <array>
 #include <string_view>
+
+#include "kernels/base/number_formats.h"
 
 namespace troupe::kernels {
 
@@ -20,5 +23,22 @@ std::string_view widest_fma();
 // Returns the mean of fma_rate(widest_fma()) on `threads` (at least one) concurrent threads;
 // threads on one core share its units.
 double fma_rate_together(unsigned threads);
+
+// Returns the instruction by which this CPU multiplies such weights fastest: "vdpbf16ps zmm". bf16 weights
+// are widened to float32 where AVX512_BF16 is missing; bytes need VNNI, or three instructions of AVX2.
+// "none" on an architecture other than x86-64.
+std::string_view widest_multiply_add(WeightFormat format);
+
+// Peak rates of this CPU by number format, in operations (two per multiply-add) per CPU-second.
+struct MultiplyAddRates {
+  std::array<double, weight_format_names.size()> by_format{};
+
+  double of(WeightFormat format) const { return by_format[static_cast<std::size_t>(format)]; }
+  double f32() const { return of(WeightFormat::f32); }
+};
+
+// Samples widest_multiply_add of each format, about 2 ms each, on `threads` (at least one) concurrent
+// threads, and returns the mean of the threads. NaN where a format cannot be sampled.
+MultiplyAddRates multiply_add_rates(unsigned threads);
 
 }  // namespace troupe::kernels
