@@ -32,7 +32,7 @@ placement::ModelShape climber_cost(const kernels::ClimberConfig& model,
           .weight_bytes = linear.bytes,
           .kv_bytes = static_cast<double>(kernels::value_bytes(options.kv)),
           .linear = linear.precision,
-          .attention = placement::Precision::f32};
+          .attention = attention_precision(options.weights, options.kv)};
 }
 
 ModelFacts describe_climber(const std::filesystem::path& directory, const Config& config) {

@@ -18,6 +18,11 @@ WeightCost weight_cost(kernels::WeightFormat weights) {
   return {4, Precision::f32};
 }
 
+Precision attention_precision(kernels::WeightFormat weights, kernels::KvFormat kv) {
+  return weights != kernels::WeightFormat::f32 && kv == kernels::KvFormat::bf16 ? Precision::bf16
+                                                                                : Precision::f32;
+}
+
 placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::WeightFormat weights,
                                  kernels::KvFormat kv, std::uint32_t rows_read) {
   const WeightCost linear = weight_cost(weights);
@@ -31,7 +36,7 @@ placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::
           .weight_bytes = linear.bytes,
           .kv_bytes = static_cast<double>(kernels::value_bytes(kv)),
           .linear = linear.precision,
-          .attention = Precision::f32};
+          .attention = attention_precision(weights, kv)};
 }
 
 }  // namespace troupe::deploy

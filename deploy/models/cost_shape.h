@@ -6,7 +6,6 @@
 
 namespace troupe::deploy {
 
-// A readout scores `rows_read` rows of the vocabulary.
 // Bytes of a weight of a linear layer, and the kind of its multiply-adds.
 struct WeightCost {
   double bytes;
@@ -14,6 +13,11 @@ struct WeightCost {
 };
 WeightCost weight_cost(kernels::WeightFormat weights);
 
+// Attention over keys and values in bf16 may round to bf16 unless the weights are float32. The peak_bf16 of
+// a device that only stores bf16 is that of float32.
+placement::Precision attention_precision(kernels::WeightFormat weights, kernels::KvFormat kv);
+
+// A readout scores `rows_read` rows of the vocabulary.
 placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::WeightFormat weights,
                                  kernels::KvFormat kv, std::uint32_t rows_read);
 

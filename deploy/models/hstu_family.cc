@@ -37,7 +37,7 @@ placement::ModelShape cost_of(const kernels::HstuConfig& config, const kernels::
           .weight_bytes = linear.bytes,
           .kv_bytes = static_cast<double>(kernels::value_bytes(options.kv)),
           .linear = linear.precision,
-          .attention = placement::Precision::f32};
+          .attention = attention_precision(options.weights, options.kv)};
 }
 
 kernels::DecoderOptions options_of(const Config& config) {

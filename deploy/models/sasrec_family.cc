@@ -31,7 +31,7 @@ placement::ModelShape sasrec_cost(const kernels::SasrecConfig& config, const ker
           .weight_bytes = linear.bytes,
           .kv_bytes = static_cast<double>(kernels::value_bytes(options.kv)),
           .linear = linear.precision,
-          .attention = placement::Precision::f32,
+          .attention = attention_precision(options.weights, options.kv),
           .rows_searched = limits.item_searches ? config.vocabulary : 0};
 }
 

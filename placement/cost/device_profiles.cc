@@ -54,8 +54,9 @@ const std::vector<DeviceProfile>& devices() {
       gpu("4090D", 73.5, 147, 588, 1008, 24, ada),
       // A core of the machine on which Troupe is developed, an Intel Xeon (Sapphire Rapids) at
       // 2.1 GHz, with Troupe's own engine: two AVX-512 units, 2 × 16 multiply-adds per cycle.
-      // 16-bit numbers are only stored and are computed as float32; int8 multiplies four per lane
-      // (VNNI). The other numbers are calibrated; the bandwidth is that of small models, which
+      // 16-bit numbers count as float32, which holds on every CPU; where AVX512_BF16 doubles them,
+      // `troupe-lab bench calibrate` samples the rate. int8 multiplies four per lane (VNNI). The other
+      // numbers are calibrated; the bandwidth is that of small models, which
       // caches hold in part.
       {"cpu", {134.4e9, 134.4e9, 537.6e9}, 28e9, 24e9, 0.8, 0, 1, 6, true}};
   return all;

@@ -375,7 +375,8 @@ def calibrate(all_, printed):
     device = all_["device"]
     due = [
         f"{device['name']}: efficiency {device['efficiency']:.3f} of {device['peak_f32'] / 1e9:.0f} GF "
-        "(float32) and "
+        f"(float32; bf16 {device['peak_bf16'] / device['peak_f32']:.2f} x, "
+        f"int8 {device['peak_int8'] / device['peak_f32']:.2f} x) and "
         f"{device['bandwidth'] / 1e9:.1f} GB/s, ",
         f"half saturation at {device['half_tokens']:.1f} tokens.",
         f"Error: median {percent(all_['error']['fitted']['median'])}, largest "
@@ -386,8 +387,7 @@ def calibrate(all_, printed):
     wrong.extend(f"expected {line!r}" for line in due if line not in printed.text)
     print(
         f"{device['name']}: {len(errors[False])} passes fitted, {len(errors[True])} held out, "
-        f"{sum(run['pairs'] for run in all_['runs'])} pairs, "
-        f"8-bit {device['peak_int8'] / device['peak_f32']:.2f} x"
+        f"{sum(run['pairs'] for run in all_['runs'])} pairs"
     )
 
 

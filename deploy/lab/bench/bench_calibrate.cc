@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "deploy/lab/bench/bench_engine.h"
+#include "deploy/models/cost_shape.h"
 #include "kernels/cpu/products/fma_rate.h"
 #include "placement/cost/device_profiles.h"
 
@@ -174,14 +175,19 @@ kernels::Plan plan_of(const CalibrationPass& pass, std::uint32_t vocabulary) {
 
 placement::DeviceProfile measure_machine(std::uint32_t cores) {
   constexpr int samples = 20;
-  double rate = 0;
-  for (int i = 0; i < samples; ++i) rate = std::fmax(rate, kernels::fma_rate_together(cores) * cores);
-  if (!(rate > 0))
+  kernels::MultiplyAddRates most;
+  for (int i = 0; i < samples; ++i) {
+    const kernels::MultiplyAddRates rates = kernels::multiply_add_rates(cores);
+    for (std::size_t f = 0; f < rates.by_format.size(); ++f)
+      most.by_format[f] = std::fmax(most.by_format[f], rates.by_format[f] * cores);
+  }
+  if (!(most.f32() > 0))
     throw std::runtime_error(
         "multiply-adds cannot be sampled on this CPU; expected x86-64 with AVX2 or later");
-  const placement::DeviceProfile& core = placement::find_device("cpu");
-  placement::DeviceProfile machine = placement::times_cores(core, cores);
-  for (double& peak : machine.peak_ops) peak *= rate / (core.peak_ops[0] * cores);
+  placement::DeviceProfile machine = placement::times_cores(placement::find_device("cpu"), cores);
+  for (std::size_t f = 0; f < most.by_format.size(); ++f)
+    machine.peak_ops[static_cast<std::size_t>(weight_cost(static_cast<kernels::WeightFormat>(f)).precision)] =
+        most.by_format[f];
   machine.memory_bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return machine;

@@ -70,6 +70,18 @@ TEST_SUITE("bench calibrate") {
     CHECK(int8.linear == placement::Precision::int8);
     CHECK(int8.attention == placement::Precision::f32);
     CHECK(int8.weight_bytes == 1);
+    const placement::ModelShape bf16 =
+        cost_shape(tiny, kernels::WeightFormat::bf16, kernels::KvFormat::bf16, 2);
+    CHECK(bf16.linear == placement::Precision::bf16);
+    CHECK(bf16.attention == placement::Precision::bf16);
+    CHECK(f32.attention == placement::Precision::f32);
+  }
+
+  TEST_CASE("measure_machine: the peaks of float32, bf16 and int8 are sampled, each by its own instruction") {
+    const placement::DeviceProfile machine = measure_machine(1);
+    for (const double peak : machine.peak_ops) CHECK(peak > 0);
+    CHECK(machine.peak_ops[1] != machine.peak_ops[0]);
+    CHECK(machine.peak_ops[2] != machine.peak_ops[0]);
   }
 
   TEST_CASE("calibrate: every pass of every model is timed, and the profile can be written and read again") {

@@ -79,7 +79,8 @@ void print_rows(std::ostream& out, const Calibration& calibration) {
 void print_notes(std::ostream& out, const Calibration& calibration) {
   const placement::DeviceProfile& d = calibration.device;
   out << d.name << ": efficiency " << fixed(d.efficiency, 3) << " of " << fixed(d.peak_ops[0] / 1e9, 0)
-      << " GF (float32) and " << fixed(d.bandwidth / 1e9, 1) << " GB/s, "
+      << " GF (float32; bf16 " << fixed(d.peak_ops[1] / d.peak_ops[0], 2) << " x, int8 "
+      << fixed(d.peak_ops[2] / d.peak_ops[0], 2) << " x) and " << fixed(d.bandwidth / 1e9, 1) << " GB/s, "
       << fixed(d.launch_us * d.launches_per_layer, 1) << " us per layer, half saturation at "
       << fixed(d.half_tokens, 1) << " tokens.\nError: median " << percent(calibration.fitted.median)
       << ", largest " << percent(calibration.fitted.max) << " on the fitted passes; median "
@@ -99,6 +100,7 @@ json to_json(const CalibrateOptions& options, const Calibration& calibration) {
            {"device",
             {{"name", d.name},
              {"peak_f32", d.peak_ops[0]},
+             {"peak_bf16", d.peak_ops[1]},
              {"peak_int8", d.peak_ops[2]},
              {"bandwidth", d.bandwidth},
              {"efficiency", d.efficiency},
