@@ -29,6 +29,8 @@ def run(program, shape, weights, rounds):
         shape,
         "--weights",
         weights,
+        "--kv",
+        "f32",
         "--rounds",
         rounds,
         "--json",

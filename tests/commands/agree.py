@@ -50,25 +50,28 @@ def percent(share):
     return f"{100 * share:.1f} %"
 
 
+def peer_line(all_, run, name):
+    """Returns the line of a peer that did the work of one of our runs, or None."""
+    first = run["workload"].split()[0].rstrip(",")
+    for line in all_["runs"]:
+        if (line["engine"], line["shape"], line["threads"]) != (name, run["shape"], run["threads"]):
+            continue
+        if line["workload"].split()[0] == first and (
+            first != "prefill" or line["workload"] == run["workload"]
+        ):
+            return line
+    return None
+
+
+def width_of(line):
+    return {"f32": "f32", "f16": "16-bit", "bf16": "16-bit"}.get(line["weights"], "int8")
+
+
 def peers_cells(all_, run, names):
     """Returns the expected cells about peers in the line of one of our runs."""
     if not names:
         return []
-    lines = [
-        next(
-            (
-                line
-                for line in all_["runs"]
-                if line["engine"] == name
-                and line["shape"] == run["shape"]
-                and line["threads"] == run["threads"]
-                and line["workload"].split()[0] == run["workload"].split()[0].rstrip(",")
-                and (line["workload"].split()[0] != "prefill" or line["workload"] == run["workload"])
-            ),
-            None,
-        )
-        for name in names
-    ]
+    lines = [peer_line(all_, run, name) for name in names]
     cells = [
         cell
         for line in lines
@@ -90,70 +93,111 @@ def peers_cells(all_, run, names):
         ratio * best["fma_gflops"] / run["fma_gflops"],
         "at equal multiply-adds",
     )
-    return cells + [
+    cells += [
         f"{ratio:.2f}",
         f"{run['ratio_at_equal_fma']:.2f}",
         f"{min(line['wall_ms'] for line in there):.1f}",
     ]
+    widths = list(dict.fromkeys(width_of(line) for line in there))
+    for width in widths if len(widths) > 1 else []:
+        most = max(line["tokens_per_cpu_second"] for line in there if width_of(line) == width)
+        cells.append(f"{run['tokens_per_cpu_second'] / most:.2f}")
+    return cells
+
+
+def floor_of(run):
+    """Returns the tokens per CPU-second of the floor, from the operations and the sampled rates."""
+    share = 0.6 if run["weights"] == "int8" else 0.9
+    work = run["operations"]
+    seconds = (
+        work["linear"] / (share * run["linear_gflops"])
+        + work["attention"] / (0.8 * run["attention_gflops"])
+        + work["logits"] / (0.8 * run["fma_gflops"])
+    )
+    return run["tokens"] / seconds * 1e9
+
+
+def engine_rates(all_, run, row, peers, ratio):
+    where = run["workload"]
+    pace, ideal = run["tokens_per_cpu_second"], run["ideal_tokens_per_cpu_second"]
+    expect(
+        where,
+        row,
+        *engine_names(run),
+        f"{pace:.0f}",
+        f"{run['best_tokens_per_cpu_second']:.0f}",
+        f"{run['gflops']:.1f}",
+        f"{run['fma_gflops']:.1f}",
+        f"{100 * run['share_of_fma']:.1f}",
+        f"{run['wall_ms']:.1f}",
+        *([f"{run['ratio_to_f32']:.2f}"] if ratio else []),
+        *peers_cells(all_, run, peers),
+        f"{ideal:.0f}",
+        f"{100 * pace / ideal:.1f}",
+    )
+    if run["rounds"] == 1:
+        close(where, ideal, floor_of(run), "floor")
+        close(where, run["share_of_fma"], run["gflops"] / run["fma_gflops"], "share of multiply-adds")
+        close(where, pace, run["best_tokens_per_cpu_second"], "best of one round")
+    elif run["best_tokens_per_cpu_second"] < pace:
+        wrong.append(f"{where}: the best round is slower than the median")
+    if not 0.5 < run["wall_ms"] / run["cpu_ms"] < 50:
+        wrong.append(f"{where}: {run['wall_ms']} ms by the clock, {run['cpu_ms']} of CPU")
+
+
+def engine_names(run):
+    return [run["shape"], str(run["threads"]), run["workload"], run["weights"], run["kv"]]
+
+
+def engine_parts(run, row):
+    names = ["linear", "attention", "readout", "elementwise", "keys_values", "embedding", "planning"]
+    rest = 1 - sum(run["parts"][name] for name in names)
+    expect(
+        run["workload"] + ", parts",
+        row,
+        *engine_names(run),
+        *(f"{100 * run['parts'][name]:.1f}" for name in names),
+        f"{100 * rest:.1f}".replace("-0.0", "0.0"),
+    )
+    if not -0.02 < rest < 0.3:
+        wrong.append(f"{run['workload']}: {rest} of the time belongs to no part")
+
+
+def engine_memory(run):
+    weights, resident = run["weight_bytes"], run["resident_bytes"]
+    return (
+        f"{run['shape']}, {run['threads']} threads, {run['weights']}: weights {weights / 1e6:.1f} MB as float32, "
+        f"resident once loaded {resident / 1e6:.1f} MB ({resident / weights:.2f} ×)"
+    )
 
 
 def engine(all_, printed):
-    (head, rates), (_, shares) = printed.tables
+    (head, rates), (_, shares), (_, versions) = printed.tables
     runs = [run for run in all_["runs"] if run["engine"] == "troupe"]
-    peers = head[9:-2][:-3:2]
+    ratio = "× f32" in head
+    first = head.index("wall ms") + 1 + ratio
+    peers = head[first : head.index("× best peer") : 2] if "× best peer" in head else []
     for run, row, parts in zip(runs, rates, shares, strict=True):
-        where = run["workload"]
-        named = [run["shape"], str(run["threads"]), run["workload"]]
-        pace, ideal = run["tokens_per_cpu_second"], run["ideal_tokens_per_cpu_second"]
-        expect(
-            where,
-            row,
-            *named,
-            f"{pace:.0f}",
-            f"{run['best_tokens_per_cpu_second']:.0f}",
-            f"{run['gflops']:.1f}",
-            f"{run['fma_gflops']:.1f}",
-            f"{100 * run['share_of_fma']:.1f}",
-            f"{run['wall_ms']:.1f}",
-            *peers_cells(all_, run, peers),
-            f"{ideal:.0f}",
-            f"{100 * pace / ideal:.1f}",
+        engine_rates(all_, run, row, peers, ratio)
+        engine_parts(run, parts)
+        gops = ", ".join(
+            f"{run['operations'][name] * 1e-9:.4f}" for name in ("linear", "attention", "logits")
         )
-        names = ["linear", "attention", "readout", "elementwise", "keys_values", "embedding", "planning"]
-        rest = 1 - sum(run["parts"][name] for name in names)
-        expect(
-            where + ", parts",
-            parts,
-            *named,
-            *(f"{100 * run['parts'][name]:.1f}" for name in names),
-            f"{100 * rest:.1f}".replace("-0.0", "0.0"),
-        )
-        if not -0.02 < rest < 0.3:
-            wrong.append(f"{where}: {rest} of the time belongs to no part")
-        if run["rounds"] == 1:
-            close(where, run["share_of_fma"], run["gflops"] / run["fma_gflops"], "share of multiply-adds")
-            close(where, pace, run["best_tokens_per_cpu_second"], "best of one round")
-        elif run["best_tokens_per_cpu_second"] < pace:
-            wrong.append(f"{where}: the best round is slower than the median")
-        if not 0.5 < run["wall_ms"] / run["cpu_ms"] < 50:
-            wrong.append(f"{where}: {run['wall_ms']} ms by the clock, {run['cpu_ms']} of CPU")
-        pass_ = f", {run['gflops'] * run['cpu_ms'] / 1e3:.4f} Gop" if run["rounds"] % 2 else ""
         print(
-            f"{where}: {pace * run['cpu_ms'] / 1e3:.0f} tokens{pass_}, at best "
-            f"{ideal / run['fma_gflops']:.4f} tokens a billion multiply-adds"
+            f"{run['workload']}, {run['weights']}, {run['kv']}: {run['tokens']:.0f} tokens, Gop of linear "
+            f"layers, attention, logits: {gops}"
         )
-    weights, resident = runs[0]["weight_bytes"], runs[0]["resident_bytes"]
-    due = (
-        f"weights {weights / 1e6:.1f} MB as float32, resident once loaded {resident / 1e6:.1f} MB "
-        f"({resident / weights:.2f} ×)"
-    )
-    wrong.extend(
-        f"expected {line!r}"
-        for line in [due, *(f"  {run['engine']}: {run['failure']}" for run in all_["failures"])]
-        if line not in printed.text
-    )
+    for row in versions:
+        run = next(run for run in runs if [run["weights"], run["kv"]] == row[:2])
+        names = [
+            run[f"{part}_{name}"] for part in ("linear", "attention") for name in ("version", "instruction")
+        ]
+        expect("versions", row, *row[:2], *names[:2], None, *names[2:], None)
+    due = [engine_memory(run) for run in runs]
+    due += [f"  {run['engine']}: {run['failure']}" for run in all_["failures"]]
+    wrong.extend(f"expected {line!r}" for line in dict.fromkeys(due) if line not in printed.text)
     print(
-        f"weights of {weights} bytes; peers: {', '.join(peers) or 'none'}; failed: "
+        f"weights of {runs[0]['weight_bytes']} bytes; peers: {', '.join(peers) or 'none'}; failed: "
         f"{', '.join(run['engine'] for run in all_['failures']) or 'none'}"
     )
 

@@ -16,7 +16,10 @@
 
 #include "kernels/base/check.h"
 #include "kernels/checkpoint/decoder_tensors.h"
-#include "kernels/cpu/products/fma_rate.h"
+#include "kernels/cpu/products/byte_product.h"
+#include "kernels/cpu/products/product.h"
+#include "kernels/operations/attend.h"
+#include "kernels/operations/versions.h"
 
 namespace troupe::deploy {
 
@@ -79,6 +82,22 @@ std::vector<Token> first_rows(std::uint32_t count) {
 // Number of visible pairs of a segment: each token sees `before` tokens, the segment's tokens before it, and
 // itself.
 double visible_pairs(double before, double tokens) { return tokens * before + tokens * (tokens + 1) / 2; }
+
+// Version of products and attention whose instructions multiply bf16.
+constexpr std::string_view pair_version = "avx512_bf16";
+
+// Returns the name of the arithmetic that a version runs: that of AVX-512 unless it rounds to bf16.
+std::string version_name(std::string_view version, bool rounds) {
+  return std::string(version == pair_version && !rounds ? "avx512" : version);
+}
+
+kernels::MultiplyAddRates mean_of(const kernels::MultiplyAddRates& one,
+                                  const kernels::MultiplyAddRates& other) {
+  kernels::MultiplyAddRates mean;
+  for (std::size_t f = 0; f < mean.by_format.size(); ++f)
+    mean.by_format[f] = (one.by_format[f] + other.by_format[f]) / 2;
+  return mean;
+}
 
 }  // namespace
 
@@ -167,11 +186,42 @@ Flops useful_flops(const kernels::DecoderConfig& c, const WorkloadPlan& work) {
           .logits = 2 * hidden * read_rows};
 }
 
-double ideal_seconds(const Flops& flops, kernels::WeightFormat weights, double fma_rate) {
-  const double linear_share = weights == kernels::WeightFormat::int8   ? 2.4
-                              : weights == kernels::WeightFormat::bf16 ? 1.72
-                                                                       : 0.90;
-  return (flops.linear / linear_share + flops.attention / 0.80 + flops.logits / 0.80) / fma_rate;
+bool EngineFormats::rounds_attention() const {
+  return weights != kernels::WeightFormat::f32 && kv == kernels::KvFormat::bf16 &&
+         kernels::first_usable(kernels::attend_versions()).name == pair_version;
+}
+
+std::string EngineFormats::linear_version() const {
+  if (weights == kernels::WeightFormat::int8) return std::string(kernels::ByteProduct::version());
+  const kernels::ProductVersion& version = kernels::product_version();
+  return version_name(version.name, version.rounds_input && weights == kernels::WeightFormat::bf16);
+}
+
+std::string EngineFormats::attention_version() const {
+  return version_name(kernels::first_usable(kernels::attend_versions()).name, rounds_attention());
+}
+
+std::string_view EngineFormats::linear_instruction() const { return kernels::widest_multiply_add(weights); }
+
+std::string_view EngineFormats::attention_instruction() const {
+  return kernels::widest_multiply_add(rounds_attention() ? kernels::WeightFormat::bf16
+                                                         : kernels::WeightFormat::f32);
+}
+
+double EngineFormats::attention_rate(const kernels::MultiplyAddRates& rates) const {
+  return rounds_attention() ? rates.of(kernels::WeightFormat::bf16) : rates.f32();
+}
+
+kernels::KvFormat kv_format_for(kernels::WeightFormat weights, std::string_view kv) {
+  if (kv != "auto") return kernels::find_kv_format(kv).value();
+  return weights == kernels::WeightFormat::f32 ? kernels::KvFormat::f32 : kernels::KvFormat::bf16;
+}
+
+double ideal_seconds(const Flops& flops, const EngineFormats& formats,
+                     const kernels::MultiplyAddRates& rates) {
+  const double linear_share = formats.weights == kernels::WeightFormat::int8 ? 0.60 : 0.90;
+  return flops.linear / (linear_share * formats.linear_rate(rates)) +
+         flops.attention / (0.80 * formats.attention_rate(rates)) + flops.logits / (0.80 * rates.f32());
 }
 
 double median(std::vector<double> values) {
@@ -209,8 +259,8 @@ EngineBench::EngineBench(const EngineShape& shape, const EngineSetup& setup)
   const std::uint64_t before = resident_bytes();
   kernels::DecoderOptions options;
   options.page_tokens = setup.page_tokens;
-  options.kv = setup.kv;
-  options.weights = setup.weights;
+  options.kv = setup.formats.kv;
+  options.weights = setup.formats.weights;
   options.cores = setup.threads;
   decoder_ = kernels::make_cpu_decoder(kernels::random_decoder(config_, setup.seed), options);
   const std::uint64_t after = resident_bytes();
@@ -244,14 +294,14 @@ std::vector<EngineRound> EngineBench::measure(Workload workload, std::uint32_t r
   PreparedWorkload& prepared = prepare(workload);
   std::vector<EngineRound> measured(rounds);
   for (EngineRound& round : measured) {
-    const double fma_before = kernels::fma_rate_together(setup_.threads);
+    const kernels::MultiplyAddRates before = kernels::multiply_add_rates(setup_.threads);
     decoder_->measure(&round.times);
     const double wall = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     decoder_->run({&prepared.request, 1}, prepared.logits);
     round.cpu_seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     round.wall_seconds = seconds_of(CLOCK_MONOTONIC) - wall;
     decoder_->measure(nullptr);
-    round.fma_rate = (fma_before + kernels::fma_rate_together(setup_.threads)) / 2;
+    round.rates = mean_of(before, kernels::multiply_add_rates(setup_.threads));
   }
   return measured;
 }

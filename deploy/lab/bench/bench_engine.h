@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/products/fma_rate.h"
 #include "kernels/decoder/decoder.h"
 
 namespace troupe::deploy {
@@ -52,19 +53,35 @@ struct Flops {
   double total() const { return linear + attention + logits; }
 };
 Flops useful_flops(const kernels::DecoderConfig& config, const WorkloadPlan& work);
-double ideal_seconds(const Flops& flops, kernels::WeightFormat weights, double fma_rate);
+
+// Formats of a run, and what computes them on this CPU.
+struct EngineFormats {
+  kernels::WeightFormat weights = kernels::WeightFormat::f32;
+  kernels::KvFormat kv = kernels::KvFormat::f32;
+
+  bool rounds_attention() const;  // attention multiplies bf16
+  // Names of versions in the tables of kernels: "avx512_bf16"; instructions as widest_multiply_add().
+  std::string linear_version() const, attention_version() const;
+  std::string_view linear_instruction() const, attention_instruction() const;
+  double linear_rate(const kernels::MultiplyAddRates& rates) const { return rates.of(weights); }
+  double attention_rate(const kernels::MultiplyAddRates& rates) const;
+  bool operator==(const EngineFormats&) const = default;
+};
+// The formats of `kv` "auto": bf16 with bf16 and int8 weights, else float32.
+kernels::KvFormat kv_format_for(kernels::WeightFormat weights, std::string_view kv);
+double ideal_seconds(const Flops& flops, const EngineFormats& formats,
+                     const kernels::MultiplyAddRates& rates);
 
 struct EngineSetup {
   std::uint32_t threads = 1;
-  kernels::WeightFormat weights = kernels::WeightFormat::f32;
-  kernels::KvFormat kv = kernels::KvFormat::f32;
+  EngineFormats formats;
   std::uint32_t page_tokens = 4;
   std::uint64_t seed = 7;
 };
 
 struct EngineRound {
   double cpu_seconds = 0, wall_seconds = 0;
-  double fma_rate = 0;  // operations per CPU-second and thread: mean of the samples before and after
+  kernels::MultiplyAddRates rates;  // of a thread: means of the samples before and after
   kernels::PassTimes times;
 };
 

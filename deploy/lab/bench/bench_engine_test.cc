@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
+#include <string>
+
+#include "kernels/cpu/products/product.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -90,13 +93,42 @@ TEST_SUITE("bench engine") {
   }
 
   TEST_CASE(
-      "ideal_seconds: linear layers run at 90 % of the multiply-add rate, bf16 ones at 172 %, int8 ones "
-      "at 240 %, others at 80 %") {
+      "ideal_seconds: linear layers run at 90 % of the rate of their format, int8 ones at 60 %, others at "
+      "80 %") {
     using kernels::WeightFormat;
+    kernels::MultiplyAddRates rates;
+    rates.by_format = {100, 400, 200};  // f32, int8, bf16
     const Flops some{.linear = 90, .attention = 80, .logits = 80};
-    CHECK(ideal_seconds(some, WeightFormat::f32, 100) == doctest::Approx(3));
-    CHECK(ideal_seconds({.linear = 480}, WeightFormat::int8, 100) == doctest::Approx(2));
-    CHECK(ideal_seconds({.linear = 344}, WeightFormat::bf16, 100) == doctest::Approx(2));
+    CHECK(ideal_seconds(some, {WeightFormat::f32}, rates) == doctest::Approx(3));
+    CHECK(ideal_seconds({.linear = 480}, {WeightFormat::int8}, rates) == doctest::Approx(2));
+    CHECK(ideal_seconds({.linear = 360}, {WeightFormat::bf16}, rates) == doctest::Approx(2));
+    // Attention runs at the rate of bf16 only where it multiplies bf16.
+    const EngineFormats pairs{WeightFormat::bf16, kernels::KvFormat::bf16};
+    const double rate = pairs.rounds_attention() ? 200 : 100;
+    CHECK(ideal_seconds({.attention = 160}, pairs, rates) == doctest::Approx(200 / rate));
+    CHECK(ideal_seconds({.attention = 160}, {WeightFormat::bf16}, rates) == doctest::Approx(2));
+  }
+
+  TEST_CASE("formats: automatic keys and values are bf16 unless the weights are float32") {
+    using kernels::KvFormat;
+    using kernels::WeightFormat;
+    CHECK(kv_format_for(WeightFormat::f32, "auto") == KvFormat::f32);
+    CHECK(kv_format_for(WeightFormat::bf16, "auto") == KvFormat::bf16);
+    CHECK(kv_format_for(WeightFormat::int8, "auto") == KvFormat::bf16);
+    CHECK(kv_format_for(WeightFormat::int8, "f16") == KvFormat::f16);
+  }
+
+  TEST_CASE("formats: a version that rounds to bf16 is named only where it does") {
+    using kernels::KvFormat;
+    using kernels::WeightFormat;
+    const EngineFormats f32, bf16{WeightFormat::bf16, KvFormat::bf16},
+        int8{WeightFormat::int8, KvFormat::f32};
+    CHECK(f32.linear_version().find("bf16") == std::string::npos);
+    CHECK(f32.attention_version().find("bf16") == std::string::npos);
+    CHECK(int8.attention_version() == f32.attention_version());
+    CHECK((bf16.linear_version() != f32.linear_version()) == kernels::product_version().rounds_input);
+    CHECK(bf16.rounds_attention() == (bf16.attention_version() != f32.attention_version()));
+    CHECK(bf16.attention_instruction() == bf16.linear_instruction());
   }
 
   TEST_CASE("median: the middle value, or the mean of the middle two") {
@@ -118,7 +150,7 @@ TEST_SUITE("bench engine") {
       for (const EngineRound& round : rounds) {
         CHECK(round.cpu_seconds > 0);
         CHECK(round.wall_seconds > 0);
-        CHECK(!(round.fma_rate <= 0));  // NaN where it is not measured
+        for (const double rate : round.rates.by_format) CHECK(!(rate <= 0));  // NaN where it is not measured
         CHECK(round.times.linear > 0);
         CHECK(round.times.attention > 0);
         CHECK(round.times.linear + round.times.attention < round.cpu_seconds);

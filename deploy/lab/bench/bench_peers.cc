@@ -134,11 +134,21 @@ std::string Peer::name() const {
   return std::string(engines[static_cast<std::size_t>(engine)]) + " " + weights;
 }
 
-std::vector<Peer> peers_to_race(bool int8, bool all) {
+std::string_view Peer::width() const {
+  if (weights == "f32") return "f32";
+  return weights == "f16" || weights == "bf16" ? "16-bit" : "int8";
+}
+
+std::vector<Peer> peers_to_race(std::span<const kernels::WeightFormat> weights, bool all) {
+  const auto race = [&](kernels::WeightFormat format) {
+    return all || std::ranges::find(weights, format) != weights.end();
+  };
   std::vector<Peer> peers{{Peer::Engine::llama_blas, "f32"}, {Peer::Engine::onnxruntime, "f32"}};
-  if (int8 || all)
+  if (race(kernels::WeightFormat::int8))
     peers.insert(peers.end(), {{Peer::Engine::onnxruntime, "int8"}, {Peer::Engine::llama_prebuilt, "q8_0"}});
-  if (all) peers.push_back({Peer::Engine::llama_prebuilt, "f16"});
+  if (race(kernels::WeightFormat::bf16))
+    peers.insert(peers.end(),
+                 {{Peer::Engine::llama_prebuilt, "f16"}, {Peer::Engine::llama_prebuilt, "bf16"}});
   return peers;
 }
 

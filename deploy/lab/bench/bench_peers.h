@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "deploy/lab/bench/bench_engine.h"
@@ -24,14 +26,16 @@ PeerFolders find_peers(const std::filesystem::path& drivers, const std::filesyst
 
 struct Peer {
   enum class Engine : std::uint8_t { llama_blas, llama_prebuilt, onnxruntime } engine;
-  std::string weights;  // f32, f16, q8_0 or int8
+  std::string weights;  // f32, f16, bf16, q8_0 or int8
 
   std::string name() const;
+  std::string_view width() const;  // of a weight: "f32", "16-bit" or "int8"
   // Number format of keys and values: f16 for llama.cpp, where it is fastest; onnxruntime has only f32.
   std::string kv() const { return engine == Engine::onnxruntime ? "f32" : "f16"; }
 };
-// Returns the peers with float32 weights; `int8` adds those with 8-bit weights; `all` returns every peer.
-std::vector<Peer> peers_to_race(bool int8, bool all);
+// Returns the peers with float32 weights and, if `weights` has such a format, those with 16-bit and with
+// 8-bit weights; `all` returns every peer.
+std::vector<Peer> peers_to_race(std::span<const kernels::WeightFormat> weights, bool all);
 
 // One result line of a driver. Milliseconds are per forward pass; medians and minima are over its rounds.
 struct PeerResult {

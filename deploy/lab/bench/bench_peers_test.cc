@@ -7,6 +7,7 @@
 
 #include "kernels/testing/test_folder.h"
 
+using namespace troupe;
 using namespace troupe::deploy;
 
 namespace {
@@ -58,7 +59,7 @@ TEST_SUITE("bench peers") {
   }
 
   TEST_CASE("peer run: a workload finds its line, and both rank workloads find the peer's single one") {
-    PeerRun run{peers_to_race(false, false).front(), {}, {}};
+    PeerRun run{peers_to_race({}, false).front(), {}, {}};
     for (const std::string& line : {llama_rank, llama_prefill, onnx_suffix})
       run.lines.push_back(parse_peer_result(line).value());
     CHECK(run.find(Workload::rank) == &run.lines[0]);
@@ -68,11 +69,28 @@ TEST_SUITE("bench peers") {
     CHECK(run.find(Workload::prefill_2048) == nullptr);
   }
 
-  TEST_CASE("peers_to_race: peers with 8-bit weights run only on request") {
-    CHECK(peers_to_race(false, false).size() == 2);
-    CHECK(peers_to_race(true, false).size() == 4);
-    CHECK(peers_to_race(false, true).size() == 5);
-    CHECK(peers_to_race(true, false)[2].name() == "onnxruntime int8");
+  TEST_CASE("peers_to_race: peers with 8-bit and 16-bit weights run beside such weights, or on request") {
+    using kernels::WeightFormat;
+    const auto names = [](std::vector<WeightFormat> weights, bool all) {
+      std::string text;
+      for (const Peer& peer : peers_to_race(weights, all)) text += peer.name() + "; ";
+      return text;
+    };
+    const std::string f32 = "llama.cpp+OpenBLAS f32; onnxruntime f32; ";
+    const std::string int8 = "onnxruntime int8; llama.cpp q8_0; ", half = "llama.cpp f16; llama.cpp bf16; ";
+    CHECK(names({WeightFormat::f32}, false) == f32);
+    CHECK(names({WeightFormat::int8}, false) == f32 + int8);
+    CHECK(names({WeightFormat::bf16, WeightFormat::f32}, false) == f32 + half);
+    CHECK(names({}, true) == f32 + int8 + half);
+  }
+
+  TEST_CASE("peer: its width is that of its weights") {
+    const auto width = [](const char* weights) { return Peer{Peer::Engine::llama_blas, weights}.width(); };
+    CHECK(width("f32") == "f32");
+    CHECK(width("f16") == "16-bit");
+    CHECK(width("bf16") == "16-bit");
+    CHECK(width("q8_0") == "int8");
+    CHECK(width("int8") == "int8");
   }
 
   TEST_CASE("find_peers: missing peers are an error that names the install command") {

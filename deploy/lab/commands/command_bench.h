@@ -35,7 +35,8 @@ int run_bench_rank(const BenchRankOptions& options);
 struct BenchEngineOptions {
   std::vector<std::string> shapes;
   std::vector<std::uint32_t> threads{1};
-  std::string weights = "f32", kv = "f32", against, peers, json;
+  std::vector<std::string> weights{"f32"}, kv{"auto"};
+  std::string against, peers, json;
   bool all_peers = false;
   std::uint32_t rounds = 5, page_tokens = 4;
 

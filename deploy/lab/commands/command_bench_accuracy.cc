@@ -19,7 +19,7 @@ struct AccuracyOptions {
   std::size_t history_items = 20, width = 20, events = 0;
 };
 
-struct FormatRun {
+struct AccuracyRun {
   NumberFormats formats;
   std::vector<EventScore> scores;
   Accuracy accuracy;
@@ -34,7 +34,7 @@ std::string with_error(const Mean& change, int decimals) {
   return signed_fixed(change.value, decimals) + " ± " + fixed(change.standard_error, decimals);
 }
 
-void print_runs(std::ostream& out, const std::vector<FormatRun>& runs) {
+void print_runs(std::ostream& out, const std::vector<AccuracyRun>& runs) {
   constexpr auto right = Table::Align::right;
   Table table({{"weights/kv"},
                {"nll", right},
@@ -47,7 +47,7 @@ void print_runs(std::ostream& out, const std::vector<FormatRun>& runs) {
                {"lost", right},
                {"ndcg@10", right},
                {"change", right}});
-  for (const FormatRun& run : runs) {
+  for (const AccuracyRun& run : runs) {
     const Accuracy& a = run.accuracy;
     const AccuracyChange& c = run.change;
     const bool base = &run == &runs.front();
@@ -61,7 +61,7 @@ void print_runs(std::ostream& out, const std::vector<FormatRun>& runs) {
   table.print(out);
 }
 
-void print_notes(std::ostream& out, const AccuracyOptions& options, const std::vector<FormatRun>& runs) {
+void print_notes(std::ostream& out, const AccuracyOptions& options, const std::vector<AccuracyRun>& runs) {
   const Accuracy& base = runs.front().accuracy;
   out << runs.front().scores.size() << " events, beams " << options.width << " wide, prompts of the newest "
       << options.history_items << R"( items.
@@ -74,7 +74,7 @@ Standard errors of the first line: nll )"
       << fixed(base.ndcg_at_10.standard_error, 4) << ".\n";
 }
 
-json to_json(const FormatRun& run) {
+json to_json(const AccuracyRun& run) {
   const Accuracy& a = run.accuracy;
   const AccuracyChange& c = run.change;
   return {{"weights", format_name(run.formats.weights)},
@@ -93,24 +93,24 @@ json to_json(const FormatRun& run) {
             {"lost_at_10", c.lost}}}};
 }
 
-json to_json(const AccuracyOptions& options, const std::vector<FormatRun>& runs) {
+json to_json(const AccuracyOptions& options, const std::vector<AccuracyRun>& runs) {
   json all{{"runs", json::array()},
            {"base", runs.front().formats.name()},
            {"events", runs.front().scores.size()},
            {"width", options.width},
            {"history_items", options.history_items}};
-  for (const FormatRun& run : runs) all["runs"].push_back(to_json(run));
+  for (const AccuracyRun& run : runs) all["runs"].push_back(to_json(run));
   return all;
 }
 
 int run_bench_accuracy(const AccuracyOptions& options) {
   check_output(options.json);
-  std::vector<FormatRun> runs;
+  std::vector<AccuracyRun> runs;
   for (const std::string& name : options.formats) runs.push_back({parse_formats(name), {}, {}, {}});
   AccuracyData data = read_accuracy_data(options.model, options.data, options.history_items);
   if (options.events > 0 && options.events < data.events.size()) data.events.resize(options.events);
   const kernels::DecoderModel model = kernels::read_decoder(options.model);
-  for (FormatRun& run : runs) {
+  for (AccuracyRun& run : runs) {
     run.scores = score_events(model, run.formats, data, options.width);
     run.accuracy = summarize(run.scores);
     run.change = compare(runs.front().scores, run.scores);

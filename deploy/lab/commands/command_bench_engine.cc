@@ -1,17 +1,14 @@
 // `troupe-lab bench prefill|suffix|rank|engine --shape`: options, tables and JSON of the engine's
-// profile and race. Each shape runs in the order troupe, peers, troupe, so that a change of the
-// machine's speed shows. Troupe's figures cover both runs.
+// profile and race (engine_race.h).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "deploy/data/text_file.h"
-#include "deploy/lab/bench/bench_peers.h"
+#include "deploy/lab/bench/engine_race.h"
 #include "deploy/lab/commands/command_bench.h"
 #include "deploy/reports/table.h"
 
@@ -21,161 +18,48 @@ namespace {
 
 using nlohmann::json;
 
-struct PassPart {
-  const char* name;
-  double kernels::PassTimes::*seconds;
-};
-constexpr std::array<PassPart, 7> parts{{{"linear", &kernels::PassTimes::linear},
-                                         {"attention", &kernels::PassTimes::attention},
-                                         {"readout", &kernels::PassTimes::readout},
-                                         {"elementwise", &kernels::PassTimes::elementwise},
-                                         {"keys_values", &kernels::PassTimes::keys_values},
-                                         {"embedding", &kernels::PassTimes::embedding},
-                                         {"planning", &kernels::PassTimes::planning}}};
-
-// Troupe's figures on one workload: medians over the rounds, and the best round.
-struct EngineFigures {
-  double tokens_per_cpu_second = 0, best = 0, gflops = 0, fma_gflops = 0, share_of_fma = 0;
-  // ideal: tokens per CPU-second at the peak multiply-add rate
-  double wall_ms = 0, cpu_ms = 0, ideal = 0;
-  std::array<double, parts.size()> part_shares{};  // fractions of CPU time
-  bool has_parts = false;
-};
-
-struct WorkloadRun {
-  Workload workload;
-  std::vector<EngineRound> rounds;
-  double tokens = 0;
-  Flops flops;
-  EngineFigures figures;
-};
-
-struct ShapeRun {
-  const EngineShape* shape;
-  std::uint32_t threads = 1;
-  EngineMemory memory;
-  std::vector<WorkloadRun> troupe;
-  std::vector<PeerRun> peers;
-};
-
-template <class Value>
-double median_of(const std::vector<EngineRound>& rounds, Value value) {
-  std::vector<double> values;
-  for (const EngineRound& round : rounds) values.push_back(value(round));
-  return median(std::move(values));
-}
-
-EngineFigures figures_of(const WorkloadRun& run, kernels::WeightFormat weights) {
-  EngineFigures f;
-  const double cpu = median_of(run.rounds, [](auto& r) { return r.cpu_seconds; });
-  const double least = std::ranges::min(run.rounds, {}, &EngineRound::cpu_seconds).cpu_seconds;
-  f.cpu_ms = cpu * 1e3;
-  f.wall_ms = median_of(run.rounds, [](auto& r) { return r.wall_seconds; }) * 1e3;
-  f.fma_gflops = median_of(run.rounds, [](auto& r) { return r.fma_rate; }) / 1e9;
-  f.share_of_fma =
-      median_of(run.rounds, [&](auto& r) { return run.flops.total() / r.cpu_seconds / r.fma_rate; });
-  f.tokens_per_cpu_second = run.tokens / cpu;
-  f.best = run.tokens / least;
-  f.gflops = run.flops.total() / cpu / 1e9;
-  f.ideal = run.tokens / ideal_seconds(run.flops, weights, f.fma_gflops * 1e9);
-  double all_cpu = 0;
-  for (const EngineRound& round : run.rounds) all_cpu += round.cpu_seconds;
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    for (const EngineRound& round : run.rounds) f.part_shares[p] += round.times.*parts[p].seconds / all_cpu;
-    f.has_parts |= f.part_shares[p] > 0;
-  }
-  return f;
-}
-
-double rest_share(const EngineFigures& f) {
-  double rest = 1;
-  for (const double share : f.part_shares) rest -= share;
-  return rest;
-}
-
-// Returns the peer with the most tokens per CPU-second (median); null: no peer ran this workload.
-const PeerResult* best_peer(const ShapeRun& run, Workload workload) {
-  const PeerResult* best = nullptr;
-  for (const PeerRun& peer : run.peers)
-    if (const PeerResult* line = peer.find(workload))
-      if (best == nullptr || line->tokens_per_cpu_second() > best->tokens_per_cpu_second()) best = line;
-  return best;
-}
-
-double ratio(const EngineFigures& f, const PeerResult& peer) {
-  return f.tokens_per_cpu_second / peer.tokens_per_cpu_second();
-}
-double least_peer_wall_ms(const ShapeRun& run, Workload workload) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const PeerRun& peer : run.peers)
-    if (const PeerResult* line = peer.find(workload)) least = std::min(least, line->wall_ms);
-  return least;
-}
-// Ratio if both had run at the same multiply-add rate. This removes slowdowns of one run by other
-// processes on the core.
-double ratio_at_equal_fma(const EngineFigures& f, const PeerResult& peer) {
-  return ratio(f, peer) * peer.fma_gflops / f.fma_gflops;
-}
-
-void measure_troupe(EngineBench& bench, ShapeRun& run, std::uint32_t rounds) {
-  for (WorkloadRun& workload : run.troupe) {
-    const std::vector<EngineRound> more = bench.measure(workload.workload, rounds);
-    workload.rounds.insert(workload.rounds.end(), more.begin(), more.end());
-  }
-}
-
-ShapeRun run_shape(const BenchEngineOptions& options, const EngineSetup& setup, const EngineShape& shape,
-                   const std::vector<Workload>& workloads, const std::optional<PeerFolders>& folders) {
-  std::optional<CorePin> pinned;
-  if (setup.threads == 1) pinned.emplace();  // peers inherit it
-  ShapeRun run{&shape, setup.threads, {}, {}, {}};
-  EngineBench bench(shape, setup);
-  run.memory = bench.memory();
-  for (const Workload workload : workloads) {
-    const WorkloadPlan work = make_workload(workload, bench.config().vocabulary, setup.seed);
-    const std::size_t cached = work.cached ? work.plan.segments[0].tokens.size() : 0;
-    run.troupe.push_back({workload,
-                          {},
-                          static_cast<double>(kernels::token_count(work.plan) - cached),
-                          useful_flops(bench.config(), work),
-                          {}});
-  }
-  measure_troupe(bench, run, options.rounds);
-  if (folders) {
-    for (const Peer& peer : peers_to_race(setup.weights == kernels::WeightFormat::int8, options.all_peers))
-      run.peers.push_back(run_peer(*folders, peer, shape, setup.threads, options.rounds, workloads));
-    measure_troupe(bench, run, options.rounds);
-  }
-  for (WorkloadRun& workload : run.troupe) workload.figures = figures_of(workload, setup.weights);
-  return run;
-}
+constexpr auto right = Table::Align::right;
 
 std::string percent_or_dash(double share) { return std::isfinite(share) ? fixed(100 * share, 1) : "-"; }
 
-std::vector<Table::Column> rate_columns(const std::vector<PeerRun>& peers) {
-  constexpr auto right = Table::Align::right;
-  std::vector<Table::Column> columns{
-      {"shape"},     {"threads", right}, {"workload"},        {"tok/cpu-s", right}, {"best", right},
-      {"GF", right}, {"FMA", right},     {"% of FMA", right}, {"wall ms", right}};
-  for (const PeerRun& peer : peers) columns.insert(columns.end(), {{peer.peer.name(), right}, {"%", right}});
-  if (!peers.empty())
+// Heading of the ratios to the best peer of a width; "×" alone would be that to all.
+std::string over_peer(std::string_view width) { return "× best " + std::string(width) + " peer"; }
+
+// Cells that name a row of a table: shape, threads, formats, workload.
+std::vector<Table::Column> name_columns(const char* first) {
+  return {{first}, {"threads", right}, {"workload"}, {"weights"}, {"kv"}};
+}
+std::vector<std::string> name_cells(const ShapeRun& run, const EngineFormats& formats, Workload workload) {
+  return {std::string(run.shape->name), std::to_string(run.threads), std::string(workload_name(workload)),
+          std::string(format_name(formats.weights)), std::string(format_name(formats.kv))};
+}
+
+bool has_ratio_to_f32(const ShapeRun& run) {
+  return run.formats.size() > 1 && run.formats.front().workloads.front().figures.ratio_to_f32.has_value();
+}
+
+std::vector<Table::Column> rate_columns(const ShapeRun& run) {
+  std::vector<Table::Column> columns = name_columns("shape");
+  columns.insert(columns.end(), {{"tok/cpu-s", right},
+                                 {"best", right},
+                                 {"GF", right},
+                                 {"FMA", right},
+                                 {"% of FMA", right},
+                                 {"wall ms", right}});
+  if (has_ratio_to_f32(run)) columns.push_back({"× f32", right});
+  for (const PeerRun& peer : run.peers)
+    columns.insert(columns.end(), {{peer.peer.name(), right}, {"%", right}});
+  if (!run.peers.empty())
     columns.insert(columns.end(),
                    {{"× best peer", right}, {"at equal FMA", right}, {"least peer wall ms", right}});
+  if (const auto widths = widths_of(run.peers); widths.size() > 1)
+    for (const std::string_view width : widths) columns.push_back({over_peer(width), right});
   columns.insert(columns.end(), {{"ideal", right}, {"% of ideal", right}});
   return columns;
 }
 
-std::vector<std::string> rate_cells(const ShapeRun& run, const WorkloadRun& workload) {
+void append_peer_cells(std::vector<std::string>& cells, const ShapeRun& run, const WorkloadRun& workload) {
   const EngineFigures& f = workload.figures;
-  std::vector<std::string> cells{std::string(run.shape->name),
-                                 std::to_string(run.threads),
-                                 std::string(workload_name(workload.workload)),
-                                 fixed(f.tokens_per_cpu_second, 0),
-                                 fixed(f.best, 0),
-                                 fixed(f.gflops, 1),
-                                 fixed(f.fma_gflops, 1),
-                                 percent_or_dash(f.share_of_fma),
-                                 fixed(f.wall_ms, 1)};
   for (const PeerRun& peer : run.peers) {
     const PeerResult* line = peer.find(workload.workload);
     cells.push_back(line ? fixed(line->tokens_per_cpu_second(), 0) : "failed");
@@ -186,84 +70,147 @@ std::vector<std::string> rate_cells(const ShapeRun& run, const WorkloadRun& work
                                fixed(least_peer_wall_ms(run, workload.workload), 1)});
   else if (!run.peers.empty())
     cells.insert(cells.end(), 3, "");
+  if (const auto widths = widths_of(run.peers); widths.size() > 1)
+    for (const std::string_view width : widths) {
+      const PeerResult* best = best_peer(run, workload.workload, width);
+      cells.push_back(best ? fixed(ratio(f, *best), 2) : "");
+    }
+}
+
+std::vector<std::string> rate_cells(const ShapeRun& run, const FormatRun& format,
+                                    const WorkloadRun& workload) {
+  const EngineFigures& f = workload.figures;
+  std::vector<std::string> cells = name_cells(run, format.formats, workload.workload);
+  const std::vector<std::string> rates{
+      fixed(f.tokens_per_cpu_second, 0), fixed(f.best, 0),   fixed(f.gflops, 1), fixed(f.fma_gflops, 1),
+      percent_or_dash(f.share_of_fma),   fixed(f.wall_ms, 1)};
+  cells.insert(cells.end(), rates.begin(), rates.end());
+  if (has_ratio_to_f32(run)) cells.push_back(fixed(*f.ratio_to_f32, 2));
+  append_peer_cells(cells, run, workload);
   cells.insert(cells.end(), {fixed(f.ideal, 0), percent_or_dash(f.tokens_per_cpu_second / f.ideal)});
   return cells;
 }
 
-void print_rates(std::ostream& out, const std::vector<ShapeRun>& runs) {
-  Table table(rate_columns(runs.front().peers));
+// Calls `row` for all workloads of all formats, the formats of a workload one after the other.
+template <class Row>
+void for_rows(const std::vector<ShapeRun>& runs, Row row) {
   for (const ShapeRun& run : runs)
-    for (const WorkloadRun& workload : run.troupe) table.row(rate_cells(run, workload));
+    for (std::size_t w = 0; w < run.formats.front().workloads.size(); ++w)
+      for (const FormatRun& format : run.formats) row(run, format, format.workloads[w]);
+}
+
+void print_rates(std::ostream& out, const std::vector<ShapeRun>& runs) {
+  Table table(rate_columns(runs.front()));
+  for_rows(runs, [&](const ShapeRun& run, const FormatRun& format, const WorkloadRun& workload) {
+    table.row(rate_cells(run, format, workload));
+  });
   table.print(out);
 }
 
 void print_parts(std::ostream& out, const std::vector<ShapeRun>& runs) {
-  constexpr auto right = Table::Align::right;
-  std::vector<Table::Column> columns{{"% of CPU time"}, {"threads", right}, {"workload"}};
-  for (const PassPart& part : parts) columns.push_back({part.name, right});
+  std::vector<Table::Column> columns = name_columns("% of CPU time");
+  for (const PassPart& part : pass_parts) columns.push_back({part.name, right});
   columns.push_back({"rest", right});
   Table table(columns);
-  for (const ShapeRun& run : runs)
-    for (const WorkloadRun& workload : run.troupe) {
-      std::vector<std::string> cells{std::string(run.shape->name), std::to_string(run.threads),
-                                     std::string(workload_name(workload.workload))};
-      for (const double share : workload.figures.part_shares) cells.push_back(percent_or_dash(share));
-      cells.push_back(percent_or_dash(rest_share(workload.figures)));
-      table.row(std::move(cells));
-    }
+  for_rows(runs, [&](const ShapeRun& run, const FormatRun& format, const WorkloadRun& workload) {
+    std::vector<std::string> cells = name_cells(run, format.formats, workload.workload);
+    for (const double share : workload.figures.part_shares) cells.push_back(percent_or_dash(share));
+    cells.push_back(percent_or_dash(workload.figures.rest_share()));
+    table.row(std::move(cells));
+  });
   table.print(out);
 }
 
-void print_notes(std::ostream& out, const BenchEngineOptions& options, const std::vector<ShapeRun>& runs) {
-  for (const ShapeRun& run : runs) {
-    out << run.shape->name << ", " << run.threads << " threads: weights "
-        << fixed(static_cast<double>(run.memory.weight_bytes) / 1e6, 1)
-        << " MB as float32, resident once loaded "
-        << fixed(static_cast<double>(run.memory.resident_bytes) / 1e6, 1) << " MB ("
-        << fixed(
-               static_cast<double>(run.memory.resident_bytes) / static_cast<double>(run.memory.weight_bytes),
-               2)
-        << " ×)\n";
-    for (const PeerRun& peer : run.peers)
-      if (!peer.failure.empty()) out << "  " << peer.peer.name() << ": " << peer.failure << "\n";
+// What computes each format on this CPU, and its multiply-add rate: medians over the workloads.
+void print_versions(std::ostream& out, const ShapeRun& run) {
+  Table table({{"weights"},
+               {"kv"},
+               {"linear layers"},
+               {"instruction"},
+               {"GF of a thread", right},
+               {"attention"},
+               {"instruction"},
+               {"GF of a thread", right}});
+  const auto rate = [](const FormatRun& format, double EngineFigures::*of) {
+    std::vector<double> rates;
+    for (const WorkloadRun& workload : format.workloads) rates.push_back(workload.figures.*of);
+    return fixed(median(std::move(rates)), 1);
+  };
+  for (const FormatRun& format : run.formats) {
+    const EngineFormats& f = format.formats;
+    table.row({std::string(format_name(f.weights)), std::string(format_name(f.kv)), f.linear_version(),
+               std::string(f.linear_instruction()), rate(format, &EngineFigures::linear_gflops),
+               f.attention_version(), std::string(f.attention_instruction()),
+               rate(format, &EngineFigures::attention_gflops)});
   }
-  out << "weights " << options.weights << ", keys and values " << options.kv << ", " << options.rounds
-      << " rounds" << (options.against.empty() ? "" : " before the peers and as many after")
-      << R"(; medians, and the best round's.
+  table.print(out);
+}
+
+void print_memory(std::ostream& out, const ShapeRun& run) {
+  for (const FormatRun& format : run.formats) {
+    const auto weights = static_cast<double>(format.memory.weight_bytes);
+    const auto resident = static_cast<double>(format.memory.resident_bytes);
+    out << run.shape->name << ", " << run.threads << " threads, " << format_name(format.formats.weights)
+        << ": weights " << fixed(weights / 1e6, 1) << " MB as float32, resident once loaded "
+        << fixed(resident / 1e6, 1) << " MB (" << fixed(resident / weights, 2) << " ×)\n";
+  }
+  for (const PeerRun& peer : run.peers)
+    if (!peer.failure.empty()) out << "  " << peer.peer.name() << ": " << peer.failure << "\n";
+}
+
+void print_notes(std::ostream& out, const BenchEngineOptions& options, const std::vector<ShapeRun>& runs) {
+  for (const ShapeRun& run : runs) print_memory(out, run);
+  out << options.rounds << " rounds" << (options.against.empty() ? "" : " before the peers and as many after")
+      << ", formats in turn; medians, and the best round's."
+      << R"(
 GF: operations of the pass per CPU-second. FMA: multiply-add rate of a thread, sampled in every round.
 "rank" reads 2 vocabulary rows per candidate, as a ranker does; "all logits" reads all of them, as the other
 engines always do.
-Ideal: attention and logits at 80 % of FMA, linear layers at )"
-      << (options.weights == "int8"   ? "240"
-          : options.weights == "bf16" ? "172"
-                                      : "90")
-      << " %.\n";
+Ideal: linear layers at 90 % of the sampled rate of their instruction (int8: 60 %), attention at 80 % of its
+own, logits at 80 % of FMA.
+)";
 }
 
-json to_json(const BenchEngineOptions& options, const ShapeRun& run, const WorkloadRun& workload) {
+json to_json(const ShapeRun& run, const FormatRun& format, const WorkloadRun& workload) {
   const EngineFigures& f = workload.figures;
+  const EngineFormats& formats = format.formats;
   json entry{{"engine", "troupe"},
              {"shape", run.shape->name},
              {"workload", workload_name(workload.workload)},
              {"threads", run.threads},
-             {"weights", options.weights},
-             {"kv", options.kv},
+             {"weights", format_name(formats.weights)},
+             {"kv", format_name(formats.kv)},
              {"rounds", workload.rounds.size()},
+             {"tokens", workload.tokens},
+             {"operations",
+              {{"linear", workload.flops.linear},
+               {"attention", workload.flops.attention},
+               {"logits", workload.flops.logits}}},
              {"tokens_per_cpu_second", f.tokens_per_cpu_second},
              {"best_tokens_per_cpu_second", f.best},
              {"ideal_tokens_per_cpu_second", f.ideal},
              {"gflops", f.gflops},
              {"fma_gflops", f.fma_gflops},
              {"share_of_fma", f.share_of_fma},
+             {"linear_version", formats.linear_version()},
+             {"linear_instruction", formats.linear_instruction()},
+             {"linear_gflops", f.linear_gflops},
+             {"attention_version", formats.attention_version()},
+             {"attention_instruction", formats.attention_instruction()},
+             {"attention_gflops", f.attention_gflops},
              {"wall_ms", f.wall_ms},
              {"cpu_ms", f.cpu_ms},
-             {"weight_bytes", run.memory.weight_bytes},
-             {"resident_bytes", run.memory.resident_bytes}};
+             {"weight_bytes", format.memory.weight_bytes},
+             {"resident_bytes", format.memory.resident_bytes}};
   if (f.has_parts)
-    for (std::size_t p = 0; p < parts.size(); ++p) entry["parts"][parts[p].name] = f.part_shares[p];
+    for (std::size_t p = 0; p < pass_parts.size(); ++p) entry["parts"][pass_parts[p].name] = f.part_shares[p];
+  if (f.ratio_to_f32) entry["ratio_to_f32"] = *f.ratio_to_f32;
   if (const PeerResult* best = best_peer(run, workload.workload))
     entry.update(
         {{"ratio_to_best_peer", ratio(f, *best)}, {"ratio_at_equal_fma", ratio_at_equal_fma(f, *best)}});
+  for (const std::string_view width : widths_of(run.peers))
+    if (const PeerResult* best = best_peer(run, workload.workload, width))
+      entry["ratio_to_best_peer_of"][std::string(width)] = ratio(f, *best);
   return entry;
 }
 
@@ -286,8 +233,10 @@ json to_json(const BenchEngineOptions& options, const ShapeRun& run, const PeerR
 
 std::string json_text(const BenchEngineOptions& options, const std::vector<ShapeRun>& runs) {
   json all{{"runs", json::array()}, {"failures", json::array()}};
-  for (const ShapeRun& run : runs) {
-    for (const WorkloadRun& workload : run.troupe) all["runs"].push_back(to_json(options, run, workload));
+  for_rows(runs, [&](const ShapeRun& run, const FormatRun& format, const WorkloadRun& workload) {
+    all["runs"].push_back(to_json(run, format, workload));
+  });
+  for (const ShapeRun& run : runs)
     for (const PeerRun& peer : run.peers) {
       for (const PeerResult& line : peer.lines) all["runs"].push_back(to_json(options, run, peer, line));
       if (!peer.failure.empty())
@@ -296,7 +245,6 @@ std::string json_text(const BenchEngineOptions& options, const std::vector<Shape
                                    {"threads", run.threads},
                                    {"failure", peer.failure}});
     }
-  }
   return all.dump(2) + "\n";
 }
 
@@ -317,11 +265,20 @@ void BenchEngineOptions::add_to(Command command) {
       .comma_separated()
       .between(1, 1024)
       .default_shown();
-  of_engine(command.add_option("--weights", weights, "Number format of linear layers: f32, int8 or bf16"))
+  of_engine(
+      command.add_option("--weights", weights,
+                         "Number format of linear layers: f32, int8 or bf16; several separated by commas "
+                         "run in turn"))
+      .comma_separated()
       .one_of(words(kernels::weight_format_names))
       .default_shown();
-  of_engine(command.add_option("--kv", kv, "Number format of keys and values: f32, f16 or bf16"))
-      .one_of(words(kernels::kv_format_names))
+  std::vector<std::string> stored = words(kernels::kv_format_names);
+  stored.emplace_back("auto");
+  of_engine(command.add_option("--kv", kv,
+                               "Number format of keys and values: f32, f16, bf16 or auto, which is bf16 with "
+                               "bf16 and int8 weights, else f32; several separated by commas run in turn"))
+      .comma_separated()
+      .one_of(stored)
       .default_shown();
   of_engine(command.add_option("--page-tokens", page_tokens, "Tokens per page of keys and values"))
       .between(1, 256)
@@ -344,25 +301,29 @@ void BenchEngineOptions::add_to(Command command) {
 
 int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads) {
   check_output(options.json);
-  std::optional<PeerFolders> folders;
+  RaceSetup setup;
   if (!options.against.empty())
-    folders = find_peers(options.against, options.peers.empty()
-                                              ? std::filesystem::temp_directory_path() / "troupe-peers"
-                                              : std::filesystem::path(options.peers));
-  EngineSetup setup;
-  setup.weights = kernels::find_weight_format(options.weights).value();
-  setup.kv = kernels::find_kv_format(options.kv).value();
-  setup.page_tokens = options.page_tokens;
+    setup.folders = find_peers(options.against, options.peers.empty()
+                                                    ? std::filesystem::temp_directory_path() / "troupe-peers"
+                                                    : std::filesystem::path(options.peers));
+  setup.all_peers = options.all_peers;
+  setup.formats = formats_of(options.weights, options.kv);
+  setup.workloads = workloads;
+  setup.rounds = options.rounds;
+  setup.engine.page_tokens = options.page_tokens;
   std::vector<ShapeRun> runs;
   for (const std::string& shape : options.shapes)
     for (const std::uint32_t threads : options.threads) {
-      setup.threads = threads;
-      runs.push_back(run_shape(options, setup, find_shape(shape), workloads, folders));
+      setup.engine.threads = threads;
+      runs.push_back(race(setup, find_shape(shape)));
     }
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   print_rates(people, runs);
-  const auto has_parts = [](const ShapeRun& run) { return run.troupe.front().figures.has_parts; };
+  const auto has_parts = [](const ShapeRun& run) {
+    return run.formats.front().workloads.front().figures.has_parts;
+  };
   if (std::ranges::any_of(runs, has_parts)) print_parts(people << "\n", runs);
+  print_versions(people << "\n", runs.front());
   print_notes(people << "\n", options, runs);
   if (!options.json.empty()) write_output(options.json, json_text(options, runs));
   return 0;

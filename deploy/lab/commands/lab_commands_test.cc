@@ -197,6 +197,23 @@ TEST_SUITE("lab commands") {
     CHECK(run.at("nll").at("standard_error") < run.at("nll").at("mean"));
   }
 
+  TEST_CASE("bench engine: formats in one run have a ratio to float32 and name what multiplies") {
+    const json bench =
+        json_of({"bench", "suffix", "--shape", "tiny", "--rounds", "1", "--weights", "f32,bf16,int8"});
+    const json& runs = bench.at("runs");
+    REQUIRE(runs.size() == 3);
+    const char* const weights[] = {"f32", "bf16", "int8"};
+    const char* const kv[] = {"f32", "bf16", "bf16"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(runs.at(i).at("weights") == weights[i]);
+      CHECK(runs.at(i).at("kv") == kv[i]);
+      CHECK(runs.at(i).at("ratio_to_f32") > 0);
+      CHECK(runs.at(i).at("linear_instruction") != "");
+      CHECK(runs.at(i).at("attention_version") != "");
+    }
+    CHECK(runs.at(0).at("ratio_to_f32") == 1);
+  }
+
   TEST_CASE("bench engine: names the number formats of the run") {
     const json bench =
         json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});

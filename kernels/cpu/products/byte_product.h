@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "kernels/operations/quantize.h"
 
@@ -15,6 +16,8 @@ class ByteProduct {
   // Returns the maximum magnitude of a weight for which this CPU's product is exact: 127, or 63 if
   // two products are summed in 16 bits (x86 without VNNI: 2 · 255 · 63 just fits).
   static std::int32_t weight_limit();
+
+  static std::string_view version();  // what multiplies: "onednn" or "plain"
 
   explicit ByteProduct(const QuantizedMatrix& weight);  // packs a copy of its values
   ~ByteProduct();

@@ -13,6 +13,8 @@ struct ByteProduct::Packed {
 // Without VNNI oneDNN uses vpmaddubsw, which sums two products in 16 bits and saturates.
 std::int32_t ByteProduct::weight_limit() { return onednn_has_vnni() ? 127 : 63; }
 
+std::string_view ByteProduct::version() { return "onednn"; }
+
 ByteProduct::ByteProduct(const QuantizedMatrix& weight)
     : packed_(new Packed{OnednnByteProduct({weight.rows, weight.columns}, weight.values.data())}) {}
 ByteProduct::~ByteProduct() = default;

@@ -15,6 +15,8 @@ struct ByteProduct::Packed {
 
 std::int32_t ByteProduct::weight_limit() { return 127; }
 
+std::string_view ByteProduct::version() { return "plain"; }
+
 ByteProduct::ByteProduct(const QuantizedMatrix& weight)
     : packed_(new Packed{weight.rows, weight.columns, weight.values}) {}
 ByteProduct::~ByteProduct() = default;

@@ -1,8 +1,8 @@
 // Writes a decoder of the Qwen2 family with random weights, for llama.cpp (GGUF) or onnxruntime (ONNX).
 // It serves to measure cost, not quality: weights are uniform, tokens are numbers, there is no vocabulary.
 //
-//   node make_model.mjs gguf f32|f16|q8_0 LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT
-//   node make_model.mjs onnx f32|int8     LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT
+//   node make_model.mjs gguf f32|f16|bf16|q8_0 LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT
+//   node make_model.mjs onnx f32|int8          LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT
 //
 // A file is a list of parts: bytes, or a function that returns `size` bytes. So no model is held in memory.
 import { closeSync, openSync, writeSync } from 'node:fs';
@@ -50,12 +50,22 @@ const pad = size => Buffer.alloc((32 - size % 32) % 32);
 const ggufFormats = {
   f32: { type: 0, file: 0, size: n => 4 * n, encode: bytesOf },
   f16: { type: 1, file: 1, size: n => 2 * n, encode: encodeHalves },
+  bf16: { type: 30, file: 32, size: n => 2 * n, encode: encodeUpperHalves },
   q8_0: { type: 8, file: 7, size: n => n / 32 * 34, encode: encodeQ8 },
 };
 
 function encodeHalves(floats) {
   const halves = new Uint16Array(floats.length);
   for (let i = 0; i < floats.length; ++i) halves[i] = toHalf(floats[i]);
+  return bytesOf(halves);
+}
+
+// bf16: the upper half of each float, rounded to nearest, ties to even.
+function encodeUpperHalves(floats) {
+  const words = new Uint32Array(floats.buffer, floats.byteOffset, floats.length);
+  const halves = new Uint16Array(floats.length);
+  for (let i = 0; i < floats.length; ++i)
+    halves[i] = (words[i] + 0x7fff + ((words[i] >>> 16) & 1)) >>> 16;
   return bytesOf(halves);
 }
 

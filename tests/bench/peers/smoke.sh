@@ -22,7 +22,7 @@ for run in report["runs"]:
     if run["engine"] != "troupe":
         works[run["engine"]].append(run["workload"].split()[0])
 assert not report["failures"], report["failures"]
-assert len(works) == 5, sorted(works)
+assert len(works) == 6, sorted(works)
 for engine, names in works.items():
     assert names == ["prefill", "prefill", "suffix", "rank"], (engine, names)
 CHECK
