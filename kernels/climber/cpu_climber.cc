@@ -120,6 +120,7 @@ void CpuClimber::start(std::uint32_t workers) {
     w.gate_up.reserve(std::max(chunk_rows_ * wide, std::size_t{scored_at_once} * c_.fused()));
     w.activated.reserve(scored_at_once * inner);
   }
+  share_capacity(std::span(workspaces_));
 }
 
 void CpuClimber::cut_rows(std::uint32_t workers) {

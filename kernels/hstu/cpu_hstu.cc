@@ -181,6 +181,10 @@ void CpuHstu::start(std::uint32_t workers) {
   mixed_.reserve(rows_ * c_.width());
   for (HstuWorkspace& workspace : workspaces_)  // a core that is busy now may join this pass later
     workspace.normed.reserve(chunk_rows_ * std::max(c_.hidden, c_.mixed()));
+  share_attention_capacity(
+      std::span(workspaces_), [](HstuWorkspace & w) -> auto& { return w.softmax; },
+      [](HstuWorkspace & w) -> auto& { return w.row_times; },
+      [](HstuWorkspace & w) -> auto& { return w.row_at; });
   kv_.reserve(batch_->rows());
 }
 

@@ -182,6 +182,7 @@ void CpuSasrec::free_memory() {
   for (FloatBuffer* buffer : {&state_, &query_, &mixed_}) buffer->shrink(rows * c_.hidden);
   kv_.shrink(rows);
   gathered_ = {};
+  read_items_ = {};
   for (SasrecWorkspace& w : workspaces_) w.attend = {};
   planner_ = BatchPlanner(plan_limits(c_, weights_->item_rows()), layout_);
   batch_ = nullptr;
@@ -220,6 +221,7 @@ void CpuSasrec::start(std::uint32_t workers) {
   for (FloatBuffer* buffer : {&state_, &query_, &mixed_}) buffer->reserve(rows_ * c_.hidden);
   for (SasrecWorkspace& workspace : workspaces_)  // a core that is busy now may join this pass later
     workspace.inner.reserve(chunk_rows_ * std::max(2 * c_.hidden, c_.intermediate));
+  share_attention_capacity(std::span(workspaces_));
   kv_.reserve(batch_->rows());
 }
 
@@ -412,18 +414,18 @@ std::size_t CpuSasrec::end_of_alike(std::size_t first) const {
 void CpuSasrec::read_items(std::size_t first, std::size_t end, std::span<Reply> replies) {
   const std::span<const BatchReadout> all = batch_->readouts;
   std::span<const Token> rows = all[first].vocabulary_rows;
-  Matrix gathered;
-  std::vector<Token> numbers;
   if (weights_->table) {
     const float* const from = state(gathered_at_[first]);
-    gathered = {static_cast<std::uint32_t>(rows.size()), c_.hidden, {from, from + rows.size() * c_.hidden}};
-    numbers.resize(rows.size());
-    std::iota(numbers.begin(), numbers.end(), 0);
-    rows = numbers;
+    read_items_.rows = static_cast<std::uint32_t>(rows.size());
+    read_items_.columns = c_.hidden;
+    read_items_.values.assign(from, from + rows.size() * c_.hidden);
+    read_item_rows_.resize(rows.size());
+    std::iota(read_item_rows_.begin(), read_item_rows_.end(), 0);
+    rows = read_item_rows_;
   }
-  const Matrix& items = weights_->table ? gathered : weights_->items;
-  std::vector<const float*> states;
-  std::vector<float*> out;
+  const Matrix& items = weights_->table ? read_items_ : weights_->items;
+  readout_states_.clear();
+  readout_out_.clear();
   read_states_.resize(std::max(read_states_.size(), end - first));
   for (std::size_t i = first; i < end; ++i) {
     std::vector<float>& own = read_states_[i - first];
@@ -431,15 +433,15 @@ void CpuSasrec::read_items(std::size_t first, std::size_t end, std::span<Reply> 
     norm_output(own);
     std::vector<float>& logits = replies[all[i].request].readouts[all[i].index];
     logits.resize(rows.size());
-    states.push_back(own.data());
-    out.push_back(logits.data());
+    readout_states_.push_back(own.data());
+    readout_out_.push_back(logits.data());
   }
-  kernels_.items.readout(states, items, rows, out);
+  kernels_.items.readout(readout_states_, items, rows, readout_out_);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const auto row = static_cast<std::size_t>(rows[r]);
     const float factor =
         weights_->table ? item_factor(c_, &items.values[row * c_.hidden]) : weights_->item_factors[row];
-    for (float* const logits : out) logits[r] *= factor;
+    for (float* const logits : readout_out_) logits[r] *= factor;
   }
 }
 

@@ -135,6 +135,10 @@ class CpuSasrec final : public Executor {
   std::vector<Token> gathered_;
   std::vector<std::size_t> gathered_at_;  // [readout]: row of its first item
   std::vector<std::vector<float>> read_states_;
+  std::vector<const float*> readout_states_;
+  std::vector<float*> readout_out_;
+  Matrix read_items_;
+  std::vector<Token> read_item_rows_;
   std::vector<SasrecWorkspace> workspaces_;  // [worker]
 };
 

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "kernels/decoder/decoder.h"
+#include "kernels/hstu/hstu.h"
+#include "kernels/hstu/hstu_plan.h"
+#include "kernels/sasrec/sasrec.h"
 #include "tests/allocations/allocation_count.h"
 
 using namespace troupe;
@@ -114,6 +117,31 @@ class SearchBatch {
   std::vector<Request> requests_;
 };
 
+HstuConfig small_hstu_config() {
+  HstuConfig c;
+  c.layers = 2, c.hidden = 48, c.heads = 3, c.head_dim = 16;
+  c.vocabulary = 500, c.positions = 101, c.normaliser = 101;
+  c.time_buckets = 64, c.bucket_divisor = 0.301;
+  return c;
+}
+
+std::unique_ptr<Executor> small_hstu(std::uint32_t cores) {
+  return make_cpu_hstu(generated_hstu(small_hstu_config()), {.page_tokens = 16, .cores = cores});
+}
+
+Plan small_hstu_plan() {
+  HstuRequest request{.items = tokens(90, 1), .now = 100'000, .candidates = {1, 2, 3, 4}};
+  for (std::int64_t event = 0; event < 90; ++event) request.times.push_back(1000 * event);
+  return hstu_plan(small_hstu_config(), request);
+}
+
+std::unique_ptr<Executor> small_sasrec(std::uint32_t cores) {
+  SasrecConfig c;
+  c.layers = 2, c.hidden = 48, c.heads = 3, c.intermediate = 64;
+  c.vocabulary = 500, c.history_max = 100, c.position_rows = 101;
+  return make_cpu_sasrec(random_sasrec(c, 1), {.page_tokens = 16, .cores = cores});
+}
+
 }  // namespace
 
 TEST_SUITE("allocations") {
@@ -161,6 +189,24 @@ TEST_SUITE("allocations") {
         const Allocations found = count.stop();
         CHECK_MESSAGE(found.ours() == 0, found.text());
         if (found.count > found.ours()) MESSAGE("three passes, in libraries: ", found.text());
+      }
+  }
+
+  TEST_CASE("allocations: batches of models of items allocate nothing in their third run" *
+            doctest::skip(!AllocationCount::works())) {
+    for (const bool sasrec : {false, true})
+      for (const std::uint32_t cores : {1u, 2u}) {
+        CAPTURE(sasrec);
+        CAPTURE(cores);
+        const auto executor = sasrec ? small_sasrec(cores) : small_hstu(cores);
+        const Plan plan = sasrec ? sasrec_plan(tokens(90, 1), {1, 2, 3, 4}) : small_hstu_plan();
+        const std::vector<Request> batch(3, {&plan, std::vector<SegmentKv>(plan.segments.size())});
+        std::vector<Reply> replies;
+        for (int pass = 0; pass < 2; ++pass) executor->run(batch, replies);
+        AllocationCount count;
+        for (int pass = 0; pass < 3; ++pass) executor->run(batch, replies);
+        const Allocations found = count.stop();
+        CHECK_MESSAGE(found.ours() == 0, found.text());
       }
   }
 

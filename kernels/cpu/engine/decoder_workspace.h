@@ -23,19 +23,30 @@ struct Workspace {
   PassTimes times;
 };
 
-// Gives every worker the capacity that any of them needed so far. Which worker takes which part is
-// chance: without this, one that takes its first large part in a late pass would allocate there.
-// Memory that is never touched takes no pages.
-inline void share_capacity(std::span<Workspace> workers) {
-  const auto reserve = [&](auto of) {
+// Gives every worker the capacity that any of them needed so far, of each vector that a function in `of`
+// returns of a worker. Which worker takes which part is chance: without this, one that takes its first
+// large part in a late pass would allocate there. Memory that is never touched takes no pages.
+template <class Worker, class... Of>
+void share_capacity(std::span<Worker> workers, Of... of) {
+  const auto reserve = [&](auto one) {
     std::size_t most = 0;
-    for (Workspace& w : workers) most = std::max(most, of(w).capacity());
-    for (Workspace& w : workers) of(w).reserve(most);
+    for (Worker& w : workers) most = std::max(most, one(w).capacity());
+    for (Worker& w : workers) one(w).reserve(most);
   };
-  reserve([](Workspace & w) -> auto& { return w.attend.floats; });
-  reserve([](Workspace & w) -> auto& { return w.context; });
-  reserve([](Workspace & w) -> auto& { return w.tail; });
-  reserve([](Workspace & w) -> auto& { return w.logits; });
+  (reserve(of), ...);
+}
+
+// The same of what attention needs in any family, and of the further vectors.
+template <class Worker, class... Of>
+void share_attention_capacity(std::span<Worker> workers, Of... further) {
+  share_capacity(
+      workers, [](Worker & w) -> auto& { return w.attend.floats; },
+      [](Worker & w) -> auto& { return w.context; }, [](Worker & w) -> auto& { return w.tail; }, further...);
+}
+
+inline void share_capacity(std::span<Workspace> workers) {
+  share_attention_capacity(
+      workers, [](Workspace & w) -> auto& { return w.logits; });
   std::size_t dots = 0;
   for (const Workspace& w : workers) dots = std::max(dots, w.dots.floats());
   for (Workspace& w : workers) w.dots.reserve(dots);
