@@ -26,12 +26,13 @@ constexpr std::int64_t times_max = std::int64_t{1} << 53;
 // reads an event as two tokens has twice the layers.
 placement::ModelShape cost_of(const kernels::HstuConfig& config, const kernels::DecoderOptions& options) {
   const WeightCost linear = weight_cost(options.weights);
-  const std::uint32_t numbers = config.projected() + config.mixed(), of_heads = 4 * config.query_width();
+  const std::uint32_t head_dim = (config.head_dim + config.numbers_of_value() + 1) / 2;
+  const std::uint32_t numbers = config.projected() + config.mixed(), of_heads = 4 * config.heads * head_dim;
   return {.layers = config.layers * config.event_tokens(),
           .hidden = config.hidden,
           .heads = config.heads,
           .kv_heads = config.heads,
-          .head_dim = (config.head_dim + config.numbers_of_value() + 1) / 2,
+          .head_dim = head_dim,
           .intermediate = std::max(1u, (numbers - std::min(numbers, of_heads)) / 3),
           .rows_read = 1,
           .weight_bytes = linear.bytes,

@@ -159,7 +159,7 @@ TEST_SUITE("model families") {
         facts_of(model.dump(), config) ==
         " tokens 10 positions 11 features 3 heads 0 width 512 state 8 moves false repairs false page 640 of "
         "8;"
-        " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 5 intermediate 6 rows 1 weight 4.0 kv 4.0 linear 0 "
+        " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 5 intermediate 4 rows 1 weight 4.0 kv 4.0 linear 0 "
         "attention 0;"
         " tasks [] scenarios 1 arrangement \"history\" columns 0 needs_memory true;"
         " timestamps ascending -9007199254740992..9007199254740992;"
