@@ -245,6 +245,17 @@ class Page(unittest.TestCase):
             page.claims_of(source), "Not yet run. The command:\n\n```\nrun.sh --json x.json\n```"
         )
 
+    def test_the_sweep_of_the_link_has_a_row_for_each_limited_rate(self):
+        run = lambda rate, row, pairs, latency: dict(
+            rate=rate, row=row, pairs_per_second=pairs, latency_ms=latency
+        )
+        runs = [run(0, "no cache", 30, 10), run(0, "cache, waits", 33, 9), run(4e6, "no cache", 20, 20),
+                run(4e6, "cache, waits", 30, 11)]  # fmt: skip
+        rows = list(page.sweep_rows(runs))
+        self.assertEqual(len(rows), 1)
+        self.assertIn("4 MB/s: pairs/s, cached over none; the link is 50% of the latency", rows[0][0])
+        self.assertAlmostEqual(rows[0][2], 1.5)
+
     def test_totals_that_the_rows_do_not_have_fail(self):
         document = dict(rows=[self.ROW], totals=dict(discriminating=[1, 1]))
         with self.assertRaises(SystemExit):

@@ -446,7 +446,9 @@ def main():
         return 77
     rows = {row["user_id"]: row for row in rows_of(os.path.join(MODEL, "eval.tsv.gz"))}
     visits = [row["user_id"] for row in rows_of(os.path.join(MOVIES, "ratings.tsv.gz"))]
+    said = subprocess.run([args.troupe, "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout
     results = {
+        "commit": said.strip().rpartition(" ")[2],
         "rate": args.rate,
         "delay_ms": args.delay_ms,
         "expiry_ms": args.expiry_ms,
