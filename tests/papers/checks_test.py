@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the judges of the papers' tables: null models, named misses, the bounds of the short forms, the page of
-all papers, and the mechanisms that are broken on purpose."""
+"""Checks the judges of the papers' tables: null models, named misses, the bounds of the short forms, the
+page of all papers, and the mechanisms that are broken on purpose."""
 
 import importlib
 import json
@@ -195,8 +195,16 @@ class ShortForms(unittest.TestCase):
 class Page(unittest.TestCase):
     """docs/papers.md, whose tables page.py writes."""
 
-    ROW = dict(figure="Figure 1", what="a | b", paper=2.5, troupe="2.4 ± 0.1 (2.3 2.5)", bound="± 5 %", ok=False,
-               in_view=True, null="")  # fmt: skip
+    ROW = dict(
+        figure="Figure 1",
+        what="a | b",
+        paper=2.5,
+        troupe="2.4 ± 0.1 (2.3 2.5)",
+        bound="± 5 %",
+        ok=False,
+        in_view=True,
+        null="",
+    )
 
     def test_the_page_is_what_its_runs_say(self):
         known = page.in_history if page.whole_history() else lambda _: True
@@ -310,8 +318,12 @@ class Broken(unittest.TestCase):
 
     def test_only_units_of_libraries_with_a_mutant_are_compiled(self):
         command = "c++ -O3 -o {0}.dir/x.o -c /tree/{1}"
-        outputs = {"kernels/CMakeFiles/troupe_kernels": "a.cc", "kernels/CMakeFiles/kernels_test": "a.cc",
-                   "tests/sim/CMakeFiles/troupe_mutated": "a.cc", "router/CMakeFiles/troupe_router": "b.cc"}  # fmt: skip
+        outputs = {
+            "kernels/CMakeFiles/troupe_kernels": "a.cc",
+            "kernels/CMakeFiles/kernels_test": "a.cc",
+            "tests/sim/CMakeFiles/troupe_mutated": "a.cc",
+            "router/CMakeFiles/troupe_router": "b.cc",
+        }
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "compile_commands.json"), "w") as file:
                 entries = [

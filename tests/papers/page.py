@@ -212,7 +212,8 @@ def sweep_rows(runs):
 def flame_claims():
     found = table(HEAD, flame_cells())
     if not os.path.exists(results(SWEEP)):
-        return f"{found}\n\nThe cache of items' features is not yet run. The command:\n\n```\n{SWEEP_COMMAND}\n```"
+        missing = "The cache of items' features is not yet run. The command:"
+        return f"{found}\n\n{missing}\n\n```\n{SWEEP_COMMAND}\n```"
     document = load(SWEEP)
     commit = cited(commit_of(document))
     lines = [
