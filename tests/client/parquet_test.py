@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks deploy/client/parquet_rows.py: values as lines of JSON, failures, and another program's Parquet file.
+"""Checks deploy/client/parquet_rows.py: values as lines of JSON, failures, and a file of another program.
 
   tests/client/parquet_test.py --troupe build/deploy/troupe
 
