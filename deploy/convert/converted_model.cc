@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -52,8 +53,6 @@ ConvertedItem item_of_line(const TextFile& file, std::string_view line, const Ro
   item.row = rows.row(key);
   item.id = fields.size() == 1 ? fields[0] : fields[1];
   if (fields.size() == 3) item.title = fields[2];
-  if (!is_utf8(item.id) || !is_utf8(item.title))
-    file.fail("an id or title that is not UTF-8", "UTF-8, as every reader of the catalog takes it");
   if (item.row == 0) file.fail("key " + kernels::in_quotes(key), rows.words());
   if (item.id.empty() || item.id.size() > item_id_bytes_max)
     file.fail("an id of " + std::to_string(item.id.size()) + " bytes",
@@ -104,8 +103,16 @@ std::vector<ConvertedItem> read_item_list(const std::filesystem::path& path, con
   std::vector<ConvertedItem> items;
   std::set<std::string, std::less<>> ids;
   std::set<std::uint64_t> rows;
+  std::optional<bool> has_keys;  // of the first line
   for (std::string line; file.next(line);) {
     if (line.empty()) continue;
+    if (!is_utf8(line)) file.fail("the line is not UTF-8", "UTF-8, as every reader of the catalog takes it");
+    const bool has_key = line.find('\t') != line.npos;
+    if (has_keys.value_or(has_key) != has_key)
+      file.fail(std::string("the line has ") + (has_key ? "a key" : "no key") + ", and the first one has " +
+                    (has_key ? "none" : "one"),
+                "a key and a tab before each id, or before none");
+    has_keys = has_key;
     ConvertedItem item = item_of_line(file, line, by_key);
     if (!ids.insert(item.id).second)
       file.fail("item " + kernels::in_quotes(item.id) + " occurs twice", "each id once");
@@ -113,7 +120,7 @@ std::vector<ConvertedItem> read_item_list(const std::filesystem::path& path, con
       file.fail("the key of row " + std::to_string(item.row) + " occurs twice", "each key once");
     items.push_back(std::move(item));
   }
-  if (items.empty()) file.fail("no items", "one item a line");
+  if (items.empty()) LinePosition{file.place().file, 1}.fail("no items", "one item a line");
   return items;
 }
 

@@ -79,9 +79,12 @@ TEST_CASE("item list: rows that the checkpoint lacks, and ids and rows that occu
   CHECK(has(files.refused("1\tx\n1\ty\n", of_rows(3)), "the key of row 1 occurs twice"));
   CHECK(has(files.refused("1\tx\ty\tz\n", of_rows(3)), "4 columns"));
   CHECK(has(files.refused("1\t\n", of_rows(3)), "an id of 0 bytes"));
-  CHECK(has(files.refused("", of_rows(3)), "no items"));
-  CHECK(has(files.refused("a\nb\xff\n", of_rows(3)), "items.tsv:2: an id or title that is not UTF-8"));
-  CHECK(has(files.refused("1\ta\t\xc0\x80\n", of_rows(3)), "items.tsv:1: an id or title that is not UTF-8"));
+  CHECK(has(files.refused("", of_rows(3)), "items.tsv:1: no items"));
+  CHECK(has(files.refused("1\tx\n\xff\n", of_rows(3)), "items.tsv:2: the line is not UTF-8"));
+  CHECK(has(files.refused("1\tx\n2 y\n", of_rows(3)),
+            "items.tsv:2: the line has no key, and the first one has one"));
+  CHECK(has(files.refused("x\n2\ty\n", of_rows(3)),
+            "items.tsv:2: the line has a key, and the first one has none"));
 }
 
 TEST_CASE("converted model: is written with a catalog, into an empty folder only") {
