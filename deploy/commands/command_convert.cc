@@ -11,6 +11,7 @@
 #include "deploy/data/text_file.h"
 #include "deploy/models/model_families.h"
 #include "deploy/reports/table.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 
@@ -42,7 +43,7 @@ ConvertedModel converted(const ConvertOptions& options) {
 void print_lines(const std::string& title, const std::vector<std::string>& lines) {
   std::string_view shown = title;
   for (const std::string& line : lines) {
-    std::cout << shown << std::string(12 - shown.size(), ' ') << line << "\n";
+    std::cout << shown << std::string(12 - shown.size(), ' ') << terminal_text(line) << "\n";
     shown = "";
   }
 }
@@ -63,7 +64,7 @@ int check(const ConvertOptions& options, const nlohmann::json& golden) {
   const ModelFamily& family = family_of(all_families(), options.out);
   const GoldenReport report = check_golden(family, options.out, options.check, golden);
   for (std::size_t i = 0; i < report.faults.size() && i < faults_shown_max; ++i)
-    std::cout << report.faults[i] << "\n";
+    std::cout << terminal_text(report.faults[i]) << "\n";
   if (report.faults.size() > faults_shown_max)
     std::cout << report.faults.size() - faults_shown_max << " more cases differ\n";
   std::cout << report.agreeing << " of " << report.cases << " cases agree: " << report.numbers
@@ -79,8 +80,8 @@ int run_convert(const ConvertOptions& options) {
   const ConvertedModel model = converted(options);
   write_model(model, options.out);
   print_report(model.report);
-  std::cout << "wrote " << options.out << ": " << model.tensors.size() << " tensors, " << model.num_items
-            << " items\n";
+  std::cout << "wrote " << terminal_text(options.out) << ": " << model.tensors.size() << " tensors, "
+            << model.num_items << " items\n";
   return options.check.empty() ? 0 : check(options, golden);
 }
 

@@ -32,6 +32,7 @@ void check_tensors(const TorchBytes& file, std::size_t bytes) {
   }
   StateDict state(file);
   for (const std::string& name : state.names()) state.drop(name);
+  for (const std::string& name : state.objects()) state.drop(name);
   TROUPE_CHECK(state.left().empty(), "a tensor is left that was dropped");
 }
 
