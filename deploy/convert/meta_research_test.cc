@@ -285,6 +285,16 @@ TEST_CASE("meta research: SASRec is the default encoder, its convolutions linear
             "in_proj_bias\" is missing"));
 }
 
+TEST_CASE("meta research: numbers of float64 are rounded, and the report says so") {
+  Tensors tensors = hstu_tensors();
+  tensors.back().data = bytes_of_numbers<double>({0.1, 1, 2, 3});
+  tensors.back().storage_class = "DoubleStorage";
+  const ConvertedModel model = convert(tensors, hstu_bindings);
+  CHECK(tensor(model, "layers.0.output_proj.bias").values[0] == 0.1f);
+  CHECK(says(model.report.assumed, "float32 is enough for 1 tensors of float64, which are rounded"));
+  CHECK_FALSE(says(convert(hstu_tensors(), hstu_bindings).report.assumed, "float64"));
+}
+
 TEST_CASE("meta research: 16-bit checkpoints and those of a compiled module are read alike") {
   Tensors tensors = hstu_tensors();
   for (TestTensor& one : tensors) {

@@ -52,6 +52,9 @@ ConvertedModel ModelBuilder::finish(std::string_view code) {
     report().dropped.push_back(name + ": not part of the model");
   if (const auto names = settings_.without_effect(); !names.empty())
     report().dropped.push_back("bindings of training: " + joined_names(names, 100));
+  if (tensors_.rounded() > 0)
+    report().assumed.push_back("float32 is enough for " + std::to_string(tensors_.rounded()) +
+                               " tensors of float64, which are rounded");
   for (const std::string& text : settings_.assumed())
     report().assumed.push_back(text + " (the code's default; the configuration has no such binding)");
   report().unknown = settings_.unknown();

@@ -329,6 +329,11 @@ ConvertedModel convert_nvidia(const std::filesystem::path& checkpoint, const Gin
     files.push_back(std::make_unique<TorchFile>(checkpoint / "torch_module" /
                                                 ("model." + std::to_string(rank) + ".pth")));
     ranks.push_back(std::make_unique<StateDict>(*files.back()));
+    for (const std::string& name : ranks.back()->names())
+      if (!ranks.front()->has(name))
+        kernels::throw_load_error(
+            files.back()->path(), "has the tensor " + kernels::in_quotes(name),
+            "the tensors of " + files.front()->path().string() + ", a rank of the same run");
   }
   ModelBuilder builder(*ranks.front(), settings);
   for (const auto& file : files) builder.report().read.push_back(file->path().string() + ": " + file->form());

@@ -193,6 +193,9 @@ TEST_CASE("nvidia: fused, native and tensor-parallel layers give one model") {
     CHECK(tensor(two, expected.name).values == expected.values);
     CHECK(tensor(three, expected.name).values == expected.values);
   }
+  parallel.write_model(joined(native_tensors(1, 2), {float_tensor("_hstu_block.more", {1}, {1})}), 1);
+  CHECK(has(refused(parallel, bindings + "TensorModelParallelArgs.tensor_model_parallel_size = 2\n"),
+            "model.1.pth: has the tensor \"_hstu_block.more\"; expected the tensors of "));
   const ConvertedTensor& rows = tensor(one, "layers.0.uvqk_proj.weight");
   CHECK(rows.shape == TensorShape{4 * width, hidden});
   CHECK(rows.values[static_cast<std::size_t>((2 * width + channels) * hidden + 1)] == uvqk(1, 2, 1, 0));

@@ -100,7 +100,10 @@ std::vector<float> StateDict::take(std::string_view name, const TensorShape& exp
                               "the tensor " + kernels::in_quotes(prefix_ + std::string(name)) +
                                   " has the shape " + kernels::shape_text(found.shape),
                               kernels::shape_text(expected) + ", which follows from " + std::string(why));
-  if (taken_.emplace(name).second) charge(found, name);
+  if (taken_.emplace(name).second) {
+    charge(found, name);
+    rounded_ += found.type == TensorType::f64;
+  }
   return file_.values(found, prefix_ + std::string(name));
 }
 

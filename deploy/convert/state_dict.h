@@ -30,6 +30,8 @@ class StateDict {
   std::vector<float> take(std::string_view name, const TensorShape& expected, std::string_view why);
   std::vector<std::int64_t> take_integers(std::string_view name);
   void drop(std::string_view name) { taken_.emplace(name); }
+  // Number of taken tensors whose numbers have more digits than float32.
+  std::size_t rounded() const { return rounded_; }
   // Names of tensors and objects that were neither taken nor dropped.
   std::vector<std::string> left() const;
   std::vector<std::string> names() const;
@@ -48,6 +50,7 @@ class StateDict {
   std::map<std::string, const PickleTensor*, std::less<>> tensors_;
   std::set<std::string, std::less<>> taken_;
   std::uint64_t copied_ = 0;  // elements of the tensors that were taken
+  std::size_t rounded_ = 0;
   std::string prefix_;
   std::vector<std::string> besides_, objects_;
 };

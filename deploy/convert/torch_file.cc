@@ -161,6 +161,8 @@ void TorchBytes::read_older_storages(const Pickle& keys, std::uint64_t position)
       refuse(file_, "the storage " + kernels::in_quotes(*key) + " occurs twice", "each key once");
     cursor.skip(*elements * size);
   }
+  if (cursor.left() != 0)
+    refuse(file_, "has " + std::to_string(cursor.left()) + " bytes behind its last storage", "none");
 }
 
 std::string TorchBytes::form() const {

@@ -149,6 +149,7 @@ TEST_CASE("torch file: storages must have the announced size") {
   CHECK(has(said(torch_archive({climbing})), "has no entry \"archive/data/../version\""));
   const std::string older = older_torch_file({float_tensor("a", {2}, {1, 2})});
   CHECK(has(said(older.substr(0, older.size() - 1)), "is cut or has another size"));
+  CHECK(has(said(older + "more"), "has 4 bytes behind its last storage; expected none"));
 }
 
 // Takes all tensors of a file; returns what that says.

@@ -27,6 +27,7 @@ constexpr std::size_t name_bytes_max = 1024;
 // Where the directory of entries is.
 struct Directory {
   std::uint64_t offset = 0, size = 0, entries = 0;
+  bool operator==(const Directory&) const = default;
 };
 
 // One entry of the directory, before its local header was looked at.
@@ -50,14 +51,19 @@ class DirectoryReader {
     const auto size = *cursor.take<std::uint32_t>(), offset = *cursor.take<std::uint32_t>();
     Directory directory{offset, size, all};
     std::uint64_t limit = end;
-    if (all == 0xffff || size == 0xffffffff || offset == 0xffffffff) {
+    const bool is_wide = all == 0xffff || size == 0xffffffff || offset == 0xffffffff;
+    if (is_wide || has_locator(end)) {  // torch.save always writes a zip64 end record
       limit = find_end64(end);
-      directory = directory64(limit);
+      const Directory wide = directory64(limit);
+      if (!is_wide && wide != directory) damaged("has two end records that differ", "one directory");
+      directory = wide;
     } else if (disk != 0 || first_disk != 0 || here != all) {
       damaged("is one of several volumes", "an archive in one file");
     }
     if (directory.offset > limit || directory.size > limit - directory.offset)
       damaged("has a directory that leaves the file", "a directory of entries before the end record");
+    if (directory.offset + directory.size != limit)
+      damaged("has bytes between its directory and its end record", "none");
     if (directory.entries > entries_max)
       damaged("lists " + std::to_string(directory.entries) + " entries",
               "at most " + std::to_string(entries_max));
@@ -88,12 +94,17 @@ class DirectoryReader {
     damaged("has no end record, as if it were cut", "a whole file of torch.save");
   }
 
+  bool has_locator(std::uint64_t end) const {
+    return end >= locator64_bytes &&
+           number_at<std::uint32_t>(bytes_, end - locator64_bytes) == locator64_mark;
+  }
+
   std::uint64_t find_end64(std::uint64_t end) const {
     const std::uint64_t locator = end < locator64_bytes ? 0 : end - locator64_bytes;
-    if (number_at<std::uint32_t>(bytes_, locator) != locator64_mark)
-      damaged("needs 64-bit sizes and has no record of them", "a zip64 end record");
+    if (!has_locator(end)) damaged("needs 64-bit sizes and has no record of them", "a zip64 end record");
     const auto at = number_at<std::uint64_t>(bytes_, locator + 8).value_or(0);
-    if (at > locator || locator - at < 56 || number_at<std::uint32_t>(bytes_, at) != end64_mark)
+    if (at > locator || locator - at < 56 || number_at<std::uint32_t>(bytes_, at) != end64_mark ||
+        number_at<std::uint64_t>(bytes_, at + 4) != locator - at - 12)  // size of what follows in it
       damaged("has its zip64 end record at byte " + std::to_string(at), "the record before its locator");
     return at;
   }

@@ -50,6 +50,15 @@ TEST_CASE("zip archive: sizes and offsets of zip64 are read") {
   CHECK(has(said(without), "of over 4 GiB without its size"));
 }
 
+TEST_CASE("zip archive: a zip64 end record that torch.save wrote needlessly must agree with the other") {
+  const std::string wide = ZipFile{{first, second}, true}.bytes(), narrow = ZipFile{{first, second}}.bytes();
+  constexpr std::size_t end_record = 22;
+  std::string both = wide.substr(0, wide.size() - end_record) + narrow.substr(narrow.size() - end_record);
+  CHECK(said(both) == "some data");
+  ++both[both.size() - 10];  // size of the directory
+  CHECK(has(said(both), "has two end records that differ"));
+}
+
 TEST_CASE("zip archive: names that leave the archive are refused") {
   for (const std::string name : {"../../etc/passwd", "archive/../x", "/etc/passwd", "archive//x", "a\\b",
                                  "archive/./x", "archive/", "a\nb"})
@@ -104,6 +113,12 @@ TEST_CASE("zip archive: a directory that is cut, or has more than it announces, 
   ZipFile more{{first, second}};
   more.before_end = "more";
   CHECK(has(said(more.bytes()), "has bytes behind the entries"));
+  for (const bool wide : {false, true}) {  // two archives, of which the second has the end record
+    const std::string one = ZipFile{{first, second}, wide}.bytes();
+    CHECK(said(one) == "some data");
+    CHECK(said(one + one).starts_with("x.pt: the zip archive has "));
+  }
+  CHECK(has(said(whole + whole), "has bytes between its directory and its end record"));
   std::string fewer = whole;
   fewer[fewer.size() - 22 + 8] = fewer[fewer.size() - 22 + 10] = 9;  // entries
   CHECK(has(said(fewer), "has a directory that ends early"));
