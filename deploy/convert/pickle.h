@@ -66,10 +66,10 @@ class Pickle {
   const std::vector<PickleValue>& values() const { return values_; }
   // Returns the value of a member, or null if `dict` is no dictionary or lacks it.
   const PickleValue* member(const PickleValue& dict, std::string_view key) const;
-  // Returns the members whose keys are texts, in their order. `other_key` is the first of the other keys, or
-  // null.
-  const PickleValue* other_key(const PickleValue& dict) const;
+  // Returns the members whose keys are texts, in their order.
   std::vector<std::pair<std::string, const PickleValue*>> members(const PickleValue& dict) const;
+  // Returns the first key that is no text, or null.
+  const PickleValue* other_key(const PickleValue& dict) const;
   // Number of bytes up to the end of the pickle; more may follow.
   std::uint64_t size() const { return size_; }
   int protocol() const { return protocol_; }

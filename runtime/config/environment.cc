@@ -29,7 +29,7 @@ constexpr OtherVariable other_table[] = {
     {"TROUPE_TESTS", "folder of the tests' programs, for their scripts"},
 };
 
-// What follows a service's prefix in its variables, and "_…" behind the last two.
+// Parts behind a service's prefix in the names of its variables.
 constexpr std::string_view service_parts[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_PORT"};
 
 const Setting* setting_of(std::string_view variable) {
