@@ -18,7 +18,8 @@ enum class KvFormat : std::uint8_t { f32, f16, bf16 };
 // quantised to 8 bits per row (token) when they are multiplied (W8A8). bf16: rounded to nearest;
 // activations are rounded too where the CPU multiplies bf16 (AVX512_BF16), and sums are float32.
 // Embeddings, norms, biases and the output projection stay float32, except that the copy of the
-// output projection with which beam searches multiply is bf16 if the layers are.
+// output projection with which beam searches multiply, and that of the item table which searches of items
+// scan first, are bf16 if the layers are.
 enum class WeightFormat : std::uint8_t { f32, int8, bf16 };
 
 inline constexpr std::array<std::string_view, 3> kv_format_names = {"f32", "f16", "bf16"};

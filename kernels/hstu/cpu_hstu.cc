@@ -105,6 +105,7 @@ CpuHstu::CpuHstu(std::shared_ptr<const PackedHstu> weights, std::shared_ptr<cons
       kv_(layout_),
       no_turns_({}),
       bias_(c_, weights_->buckets),
+      search_(with_product({}, kernels.product)),
       workspaces_(team_.cores()) {}
 
 void CpuHstu::run(std::span<const Request> requests, std::vector<Reply>& replies) {
@@ -117,7 +118,9 @@ void CpuHstu::run(std::span<const Request> requests, std::vector<Reply>& replies
                     [this](std::vector<float>& state) {
                       norm_state(state.data(), state.data());
                       state.resize(c_.item_columns());
-                    }},
+                    },
+                    narrow_items(*weights_->narrow, weights_->items, weights_->item_scales, options_.weights,
+                                 kernels_.product->panel_width)},
                    team_, timed(workspaces_[0], &PassTimes::search));
   if (times_ != nullptr) collect_times();
 }

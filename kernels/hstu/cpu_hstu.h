@@ -58,6 +58,7 @@ struct PackedHstu {
   std::vector<float> item_scales;  // [item]
   std::vector<PackedHstuLayer> layers;
   PackedHead head;
+  std::unique_ptr<NarrowItems> narrow = std::make_unique<NarrowItems>();
 };
 PackedHstu pack_hstu(HstuModel model, const Linear::Form& form);
 // Returns what an item's product with a state is multiplied by to give a next-item logit of a state of unit

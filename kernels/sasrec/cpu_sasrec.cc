@@ -148,7 +148,7 @@ CpuSasrec::CpuSasrec(std::shared_ptr<const PackedSasrec> weights, std::shared_pt
       planner_(plan_limits(c_, weights_->item_rows()), layout_),
       kv_(layout_),
       no_turns_({}),
-      search_(kernels.items),
+      search_(with_product(kernels.items, kernels.product)),
       workspaces_(team_.cores()) {}
 
 void CpuSasrec::run(std::span<const Request> requests, std::vector<Reply>& replies) {
@@ -158,7 +158,9 @@ void CpuSasrec::run(std::span<const Request> requests, std::vector<Reply>& repli
   if (search_.pending())
     search_.finish(
         replies,
-        {weights_->items, weights_->item_factors, [this](std::vector<float>& state) { norm_output(state); }},
+        {weights_->items, weights_->item_factors, [this](std::vector<float>& state) { norm_output(state); },
+         narrow_items(*weights_->narrow, weights_->items, weights_->item_factors, options_.weights,
+                      kernels_.product->panel_width)},
         team_, timed(workspaces_[0], &PassTimes::search));
   if (times_ != nullptr) collect_times();
 }

@@ -44,6 +44,7 @@ struct PackedSasrec {
   std::shared_ptr<EmbeddingTable> table;
   std::vector<float> item_factors;  // [item]: of its product with a normed state
   std::vector<PackedSasrecLayer> layers;
+  std::unique_ptr<NarrowItems> narrow = std::make_unique<NarrowItems>();
 
   ItemRows item_rows() const { return table ? ItemRows::apart : ItemRows::in_memory; }
 };

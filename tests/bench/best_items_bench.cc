@@ -2,8 +2,9 @@
 // copy the same table, sampled right before and after each search. The floor of a search is the table's
 // bytes at the rate of memory, and a copy also writes them, so the ratio can exceed 1.
 //   best_items_bench [--json FILE] [--rounds N] [--items N] [--columns N] [--batch N] [--top N] [--cores N]
-//   [--least R]
-// Prints the medians of all rounds; fails if the ratio is below --least.
+//   [--least R] [--narrow 1]
+// --narrow 1 scans the table in bf16, as searches under bf16 weights do. Prints the medians of all rounds;
+// fails if the ratio is below --least.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,6 +26,7 @@ struct ItemsBench {
   std::size_t items = 1'000'000, columns = 64, batch = 1, top = 100, rounds = 9;
   std::uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
   double least = 0;
+  std::size_t narrow = 0;  // 1: scan the table in bf16
   std::string json;
 };
 
@@ -82,7 +84,12 @@ class ItemsRun {
     replies_.assign(bench_.batch, {});
     for (std::size_t i = 0; i < bench_.batch; ++i) replies_[i].readouts = {values_of(bench_.columns, 2 + i)};
     return seconds_of([&] {
-      search_.finish(replies_, {items_, factors_, [](std::vector<float>&) {}}, team_);
+      search_.finish(
+          replies_,
+          {items_, factors_, [](std::vector<float>&) {},
+           narrow_items(narrow_, items_, factors_, bench_.narrow > 0 ? WeightFormat::bf16 : WeightFormat::f32,
+                        product_version().panel_width)},
+          team_);
     });
   }
   double table_bytes() const { return static_cast<double>(items_.values.size() * sizeof(float)); }
@@ -93,6 +100,7 @@ class ItemsRun {
   const Matrix items_;
   const std::vector<float> factors_;
   std::vector<float> copy_;
+  NarrowItems narrow_;
   Plan plan_;
   std::vector<Request> requests_;
   std::vector<Reply> replies_;
@@ -115,6 +123,7 @@ nlohmann::json run_bench(const ItemsBench& bench) {
           {"batch", bench.batch},
           {"top", bench.top},
           {"cores", bench.cores},
+          {"narrow", bench.narrow > 0},
           {"search_ms", 1e3 * median(searches)},
           {"table_gb_per_s", run.table_bytes() / median(searches) * 1e-9},
           {"copy_gb_per_s", run.table_bytes() / median(copies) * 1e-9},
@@ -129,6 +138,7 @@ bool read_option(const std::string& name, const char* value, ItemsBench& bench) 
   if (name == "--columns") return count(bench.columns);
   if (name == "--batch") return count(bench.batch);
   if (name == "--top") return count(bench.top);
+  if (name == "--narrow") return count(bench.narrow);
   if (name == "--least") return (bench.least = std::strtod(value, nullptr)) > 0;
   if (name == "--cores") return (bench.cores = static_cast<std::uint32_t>(std::atoi(value))) > 0;
   return false;

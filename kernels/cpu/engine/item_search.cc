@@ -15,6 +15,8 @@ namespace {
 
 // Rows of a block: their scores stay in the first-level cache, the rows themselves in the second.
 constexpr std::size_t block_rows = 512;
+// Scores of a block, and of the rest of the panels where it begins and ends.
+constexpr std::size_t block_stride = block_rows + 2 * 64;
 // Searches whose scores of one block are kept at a time.
 constexpr std::size_t group_searches = 16;
 // A block of which fewer than one row in so many is wanted is not scanned: its rows are read by number.
@@ -30,6 +32,9 @@ std::vector<Token> first_tokens(std::span<const Tokens> paths) {
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   return tokens;
 }
+
+// Rows that a scan of a table in bf16 keeps for a search with so many results.
+std::size_t rows_kept(std::size_t results) { return results + std::max<std::size_t>(results, 32); }
 
 std::span<const Token> without_padding(std::span<const Token> rows) {
   return !rows.empty() && rows.front() == 0 ? rows.subspan(1) : rows;
@@ -101,25 +106,27 @@ void ItemSearch::take_states(std::span<Reply> replies, const ItemTable& table) {
 void ItemSearch::finish(std::span<Reply> replies, const ItemTable& table, Team& team, double* seconds) {
   if (searches_.empty()) return;
   TROUPE_CHECK(table.factors.size() == table.items.rows, "item search: expected one factor per row");
-  std::size_t parts = 0;
   {
     const PartTimer timer(seconds);
     take_states(replies, table);
   }
-  if (!searches_.empty()) parts = scan_table(table, team, seconds);
-  const PartTimer timer(seconds);
-  for (std::size_t s = 0; s < searches_.size(); ++s) write_beams(s, parts, replies);
+  if (!searches_.empty()) find(replies, table, team, seconds);
+  if (!searches_.empty()) {
+    ItemTable wide = table;
+    wide.narrow = nullptr;
+    find(replies, wide, team, seconds);
+  }
   // A catalog that is no longer served must not stay in memory until the next search.
   searches_.clear();
   computed_.clear();
   plans_.clear();
 }
 
-// Scans the table in parts, which idle cores share. Returns the number of parts.
-std::size_t ItemSearch::scan_table(const ItemTable& table, Team& team, double* seconds) {
+// Scans the table in parts, which idle cores share, for all searches, and drops those that are settled.
+void ItemSearch::find(std::span<Reply> replies, const ItemTable& table, Team& team, double* seconds) {
   Team::Pass pass(team);
   const RowRange all{1, std::max<std::size_t>(1, table.items.rows)};
-  const std::size_t blocks = (all.size() + block_rows - 1) / block_rows;
+  const std::size_t blocks = (all.end + block_rows - 1) / block_rows;
   const std::size_t parts = std::max<std::size_t>(1, std::min(blocks, parts_per_core * pass.workers()));
   found_.resize(parts * searches_.size());
   scratch_.resize(team.cores());
@@ -127,27 +134,63 @@ std::size_t ItemSearch::scan_table(const ItemTable& table, Team& team, double* s
       2.0 * static_cast<double>(all.size() * searches_.size()) * static_cast<double>(table.items.columns);
   pass.run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
     const PartTimer timer(seconds == nullptr ? nullptr : &scratch_[worker].seconds);
+    // Blocks begin at multiples of their rows, where panels of a packed table begin, too.
     const auto row = [&](std::size_t of) {
-      return std::min(all.end, all.begin + blocks * of / parts * block_rows);
+      return std::clamp(blocks * of / parts * block_rows, all.begin, all.end);
     };
     scan({row(part), row(part + 1)}, std::span(found_).subspan(part * searches_.size(), searches_.size()),
          table, scratch_[worker]);
   });
   for (Scratch& scratch : scratch_)
     if (seconds != nullptr) *seconds += std::exchange(scratch.seconds, 0);
-  return parts;
+  const PartTimer timer(seconds);
+  std::vector<ScoredRow>& best = best_;
+  for (std::size_t s = 0; s < searches_.size(); ++s) {
+    for (std::size_t part = 1; part < parts; ++part) {
+      const Found& other = found_[part * searches_.size() + s];
+      found_[s].total.add(other.total);
+      found_[s].best.offer(other.best);
+    }
+    found_[s].best.finish(best);
+    if (table.narrow != nullptr && !settle(searches_[s], best, table)) continue;
+    write_beams(searches_[s], found_[s], best, replies[searches_[s].request].beams);
+    searches_[s].state.clear();
+  }
+  std::erase_if(searches_, [](const OneSearch& one) { return one.state.empty(); });
+}
+
+// Scores the kept rows in float32 and leaves those asked for, best first. False if a row that was not kept
+// may be better than one of them.
+bool ItemSearch::settle(OneSearch& one, std::vector<ScoredRow>& best, const ItemTable& table) {
+  const std::size_t results = one.search->results;
+  const bool all = best.size() < rows_kept(results);
+  const double left = best.empty() ? 0 : double{best.back().score} + table.narrow->error_of(one.state);
+  std::vector<Token> rows;
+  for (const ScoredRow& row : best) rows.push_back(row.row);
+  std::vector<float> scores(rows.size());
+  const float* const state = one.state.data();
+  float* const out = scores.data();
+  kernels_.readout({&state, 1}, table.items, rows, {&out, 1});
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    best[i] = {scores[i] * table.factors[static_cast<std::size_t>(rows[i])], rows[i]};
+  std::ranges::sort(best, ranks_before);
+  best.resize(std::min(best.size(), results));
+  return all || double{best.back().score} > left;
 }
 
 void ItemSearch::scan(RowRange part, std::span<Found> found, const ItemTable& table, Scratch& scratch) const {
   for (std::size_t s = 0; s < searches_.size(); ++s) {
     const OneSearch& one = searches_[s];
-    found[s].best.begin(one.search->results, one.barred);
+    const std::size_t results = one.search->results;
+    found[s].best.begin(table.narrow == nullptr ? results : rows_kept(results), one.barred);
     found[s].total = {};
     found[s].next = static_cast<std::size_t>(
         std::ranges::lower_bound(one.rows, static_cast<Token>(part.begin)) - one.rows.begin());
   }
-  for (std::size_t begin = part.begin; begin < part.end; begin += block_rows)
-    scan_block({begin, std::min(part.end, begin + block_rows)}, found, table, scratch);
+  for (std::size_t begin = part.begin, end = 0; begin < part.end; begin = end) {
+    end = std::min(part.end, (begin / block_rows + 1) * block_rows);
+    scan_block({begin, end}, found, table, scratch);
+  }
 }
 
 // Returns the rows of a block that a search may find; empty, too, if it may find any.
@@ -178,19 +221,22 @@ void ItemSearch::scan_block(RowRange block, std::span<Found> found, const ItemTa
 // Scores a block for the searches of a group, and empties the group.
 void ItemSearch::score_group(RowRange block, std::span<Found> found, const ItemTable& table,
                              Scratch& scratch) const {
-  scratch.scores.resize(group_searches * block_rows);
+  scratch.scores.resize(group_searches * block_stride);
   scratch.states.clear();
   scratch.out.clear();
   for (const std::size_t s : scratch.searches) {
-    scratch.out.push_back(scratch.scores.data() + scratch.out.size() * block_rows);
+    scratch.out.push_back(scratch.scores.data() + scratch.out.size() * block_stride);
     scratch.states.push_back(searches_[s].state.data());
   }
-  kernels_.score({.states = scratch.states,
-                  .table = table.items.values.data() + block.begin * table.items.columns,
-                  .factors = table.factors.data() + block.begin,
-                  .rows = block.size(),
-                  .columns = table.items.columns,
-                  .out = scratch.out});
+  if (table.narrow != nullptr)
+    multiply_group(block, table, scratch);
+  else
+    kernels_.score({.states = scratch.states,
+                    .table = table.items.values.data() + block.begin * table.items.columns,
+                    .factors = table.factors.data() + block.begin,
+                    .rows = block.size(),
+                    .columns = table.items.columns,
+                    .out = scratch.out});
   for (std::size_t i = 0; i < scratch.searches.size(); ++i) {
     const std::size_t s = scratch.searches[i];
     const std::span<const Token> rows = rows_in(searches_[s], block, found[s]);
@@ -198,6 +244,31 @@ void ItemSearch::score_group(RowRange block, std::span<Found> found, const ItemT
     found[s].next += rows.size();
   }
   scratch.searches.clear();
+}
+
+// Multiplies the group's states with a block of the table in bf16. The product computes whole panels, so the
+// first block also has the padding row.
+void ItemSearch::multiply_group(RowRange block, const ItemTable& table, Scratch& scratch) const {
+  const PackedMatrix& rows = table.narrow->rows;
+  const std::size_t width = rows.panel_width(), columns = rows.columns();
+  const std::size_t first = block.begin / width * width;
+  scratch.inputs.resize(group_searches * columns);
+  for (std::size_t s = 0; s < scratch.states.size(); ++s)
+    std::copy_n(scratch.states[s], columns, scratch.inputs.data() + s * columns);
+  ProductTask task;
+  task.in = scratch.inputs.data();
+  task.in_stride = columns;
+  task.out = scratch.scores.data() - first;  // the product writes to its panels' columns
+  task.out_stride = block_stride;
+  task.rows = scratch.states.size();
+  task.panel_begin = first / width;
+  task.panel_end = (block.end + width - 1) / width;
+  kernels_.product->run(rows, task);
+  const float* const factors = table.factors.data() + block.begin;
+  for (float*& out : scratch.out) {
+    out += block.begin - first;
+    for (std::size_t r = 0; r < block.size(); ++r) out[r] *= factors[r];
+  }
 }
 
 // Takes the scores of a whole block, of which the search may find `rows`.
@@ -227,28 +298,20 @@ void ItemSearch::score_named(const OneSearch& one, std::span<const Token> rows, 
   found.best.offer(std::span<const float>(some, rows.size()), rows);
 }
 
-// Merges what the parts of the table gave search number `s`.
-void ItemSearch::write_beams(std::size_t s, std::size_t parts, std::span<Reply> replies) {
-  Found& found = found_[s];
-  for (std::size_t part = 1; part < parts; ++part) {
-    const Found& other = found_[part * searches_.size() + s];
-    found.total.add(other.total);
-    found.best.offer(other.best);
-  }
-  std::vector<Beam>& beams = replies[searches_[s].request].beams;
-  found.best.finish(best_);
+void ItemSearch::write_beams(const OneSearch& one, const Found& found, std::span<const ScoredRow> best,
+                             std::vector<Beam>& beams) {
   beams.clear();
-  if (found.total.sum == 0 && best_.empty()) return;  // the search may find nothing
+  if (found.total.sum == 0 && best.empty()) return;  // the search may find nothing
   const double total = found.total.log();
   if (!std::isfinite(total)) {
     beams.assign(1, {{}, std::numeric_limits<double>::quiet_NaN()});
     return;
   }
-  beams.reserve(best_.size());
-  for (const ScoredRow& row : best_) {
+  beams.reserve(best.size());
+  for (const ScoredRow& row : best) {
     const double value = std::min(0.0, double{row.score} - total);
     beams.push_back({{row.row}, value, {}, double{row.score}});
-    if (searches_[s].search->by_token) beams.back().by_token.assign(1, value);
+    if (one.search->by_token) beams.back().by_token.assign(1, value);
   }
 }
 

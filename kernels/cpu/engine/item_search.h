@@ -5,6 +5,12 @@
 // row is its logit less the logarithm of the sum of exponentials over the rows that the search
 // normalises over. Row 0 is padding: it is neither found nor counted.
 //
+// With a table in bf16 (narrow_items.h) the scan multiplies that, half the bytes, and keeps more rows
+// than are asked for. The kept rows are scored again in float32. If the worst of the rows asked for is
+// better than any row that was not kept can be, they are the best in float32; otherwise the search scans
+// again in float32. So rows, their order and their scores are those of float32. Sums of exponentials are
+// of bf16 scores.
+//
 // A search takes part in no forward pass. `begin` gives the requests to compute instead, which read
 // the state where their search begins; `finish` takes these states out of the replies.
 #include <deque>
@@ -13,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cpu/engine/narrow_items.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/executor/executor.h"
 #include "kernels/operations/exponential_sum.h"
@@ -28,13 +35,20 @@ struct ItemTable {
   const Matrix& items;
   std::span<const float> factors;  // [row]
   std::function<void(std::vector<float>& state)> norm;
+  const NarrowTable* narrow = nullptr;  // `items` in bf16; null: scans multiply `items`
 };
 
 struct ItemKernels {
   ScoreRows* score = &score_rows;
   ReadoutRows* readout = &readout_rows;
   SumExponentials* sum = &sum_exponentials;
+  const ProductVersion* product = &product_version();  // for which the table in bf16 is packed
 };
+
+inline ItemKernels with_product(ItemKernels kernels, const ProductVersion* product) {
+  kernels.product = product;
+  return kernels;
+}
 
 // Sets the limits of a model whose searches an ItemSearch answers.
 void allow_item_search(PlanLimits& limits);
@@ -72,6 +86,7 @@ class ItemSearch {
   };
   struct Scratch {
     std::vector<float> scores, some;  // [search of a group][row of a block], [row of a block]
+    std::vector<float> inputs;        // [search of a group][column]: states side by side
     std::vector<float*> out;
     std::vector<const float*> states;
     std::vector<std::size_t> searches;  // of the group
@@ -85,16 +100,19 @@ class ItemSearch {
 
   OneSearch& add(const Request& request, std::size_t number);
   void take_states(std::span<Reply> replies, const ItemTable& table);
-  std::size_t scan_table(const ItemTable& table, Team& team, double* seconds);
+  void find(std::span<Reply> replies, const ItemTable& table, Team& team, double* seconds);
+  bool settle(OneSearch& search, std::vector<ScoredRow>& best, const ItemTable& table);
   void scan(RowRange part, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
   void scan_block(RowRange block, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
   void score_group(RowRange block, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
+  void multiply_group(RowRange block, const ItemTable& table, Scratch& scratch) const;
   void take_scores(const OneSearch& search, RowRange block, std::span<const Token> rows,
                    std::span<const float> scores, Found& found, Scratch& scratch) const;
   void score_named(const OneSearch& search, std::span<const Token> rows, const ItemTable& table, Found& found,
                    Scratch& scratch) const;
   std::span<const Token> rows_in(const OneSearch& search, RowRange block, const Found& found) const;
-  void write_beams(std::size_t search, std::size_t parts, std::span<Reply> replies);
+  static void write_beams(const OneSearch& search, const Found& found, std::span<const ScoredRow> best,
+                          std::vector<Beam>& beams);
 
   const ItemKernels kernels_;
   std::vector<Request> computed_;

@@ -182,6 +182,98 @@ TEST_CASE("item search: batches over random tables find what a sort of all rows 
   }
 }
 
+// Answers of a batch by the table in bf16, by each version of the product that this CPU has.
+template <class Check>
+void for_narrow_versions(Batch& batch, const ExactTable& table, Team& team, Check check) {
+  for (const ProductVersion& version : product_versions()) {
+    if (!version.usable) continue;
+    CAPTURE(version.name);
+    const NarrowTable narrow = narrow_table(table.items, table.factors, version.panel_width);
+    ItemSearch search(with_product({}, &version));
+    batch.compute(search.begin(batch.requests));
+    ItemTable narrowed = table.table();
+    narrowed.narrow = &narrow;
+    search.finish(batch.replies, narrowed, team);
+    check();
+  }
+}
+
+TEST_CASE("item search: a table in bf16 finds the same rows as one in float32, ties by row") {
+  std::mt19937 random(12);
+  Team team(2, {}, 0);
+  for (int trial = 0; trial < 40; ++trial) {
+    CAPTURE(trial);
+    const std::size_t rows = 1 + random() % 3000, columns = 1 + random() % 20;
+    const ExactTable table(rows, columns, random);
+    std::vector<SearchCase> drawn;
+    for (std::size_t i = 1 + random() % 18; i-- > 0;) drawn.push_back(draw(rows, columns, random));
+    Batch batch(std::move(drawn));
+    for_narrow_versions(batch, table, team, [&] {
+      for (std::size_t i = 0; i < batch.asked.size(); ++i)
+        check_answer(batch.replies[i + 1].beams, batch.asked[i], table);
+    });
+  }
+}
+
+TEST_CASE("item search: with numbers that bf16 rounds, rows and scores are those of float32") {
+  std::mt19937 random(13);
+  std::normal_distribution<float> normal;
+  Team team(1);
+  for (const std::size_t columns : {8u, 64u, 100u}) {
+    CAPTURE(columns);
+    ExactTable table(5000, columns, random);
+    for (float& value : table.items.values) value = normal(random);
+    std::vector<SearchCase> drawn;
+    for (int i = 0; i < 6; ++i) drawn.push_back(draw(5000, columns, random));
+    for (SearchCase& asked : drawn)
+      for (float& value : asked.state) value = normal(random);
+    Batch batch(std::move(drawn));
+    ItemSearch wide;
+    batch.compute(wide.begin(batch.requests));
+    wide.finish(batch.replies, table.table(), team);
+    const std::vector<Reply> expected = batch.replies;
+    for_narrow_versions(batch, table, team, [&] {
+      for (std::size_t i = 1; i < expected.size(); ++i) {
+        const std::vector<Beam>&found = batch.replies[i].beams, &of_wide = expected[i].beams;
+        REQUIRE(found.size() == of_wide.size());
+        const double off = narrow_table(table.items, table.factors, 8).error_of(batch.asked[i - 1].state);
+        for (std::size_t b = 0; b < found.size(); ++b) {
+          CHECK(found[b].path == of_wide[b].path);
+          CHECK(found[b].score == of_wide[b].score);
+          CHECK(std::abs(found[b].log_probability - of_wide[b].log_probability) <= off);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("narrow items: a score in bf16 is off by no more than the bound, and a NaN leaves none") {
+  std::mt19937 random(14);
+  std::normal_distribution<float> normal;
+  const std::size_t rows = 400, columns = 33;
+  ExactTable table(rows, columns, random);
+  for (float& value : table.items.values) value = normal(random);
+  std::vector<float> state(columns), scores(rows);
+  for (float& value : state) value = normal(random);
+  for (const ProductVersion& version : product_versions()) {
+    if (!version.usable) continue;
+    CAPTURE(version.name);
+    const NarrowTable narrow = narrow_table(table.items, table.factors, version.panel_width);
+    ProductTask task;
+    task.in = state.data(), task.in_stride = columns;
+    task.out = scores.data(), task.out_stride = rows;
+    task.rows = 1;
+    version.run(narrow.rows, task);
+    double worst = 0;
+    for (std::size_t r = 0; r < rows; ++r)
+      worst = std::max(worst, std::abs(double{scores[r]} * table.factors[r] - table.score(state, r)));
+    CHECK(worst > 0);
+    CHECK(worst <= narrow.error_of(state));
+  }
+  table.items.values[100] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(std::isnan(narrow_table(table.items, table.factors, 8).error_of(state)));
+}
+
 TEST_CASE("item search: requests without a search are computed as they are") {
   Plan plan;
   plan.segments.push_back({.tokens = {1}});
