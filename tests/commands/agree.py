@@ -63,8 +63,22 @@ def peer_line(all_, run, name):
     return None
 
 
-def width_of(line):
-    return {"f32": "f32", "f16": "16-bit", "bf16": "16-bit"}.get(line["weights"], "int8")
+def width_of(name):
+    """Returns the width of the weights that a peer's name ends with."""
+    return {"f32": "f32", "f16": "16-bit", "bf16": "16-bit"}.get(name.split()[-1], "int8")
+
+
+def width_cells(run, names, lines):
+    widths = list(dict.fromkeys(map(width_of, names)))
+    cells = []
+    for width in widths if len(widths) > 1 else []:
+        paces = [
+            line["tokens_per_cpu_second"]
+            for name, line in zip(names, lines)
+            if line and width_of(name) == width
+        ]
+        cells.append(f"{run['tokens_per_cpu_second'] / max(paces):.2f}" if paces else "")
+    return cells
 
 
 def peers_cells(all_, run, names):
@@ -83,7 +97,7 @@ def peers_cells(all_, run, names):
     ]
     there = [line for line in lines if line]
     if not there:
-        return cells + ["", "", ""]
+        return cells + ["", "", "", *width_cells(run, names, lines)]
     best = max(there, key=lambda line: line["tokens_per_cpu_second"])
     ratio = run["tokens_per_cpu_second"] / best["tokens_per_cpu_second"]
     close(run["workload"], run["ratio_to_best_peer"], ratio, "over the best peer")
@@ -98,11 +112,7 @@ def peers_cells(all_, run, names):
         f"{run['ratio_at_equal_fma']:.2f}",
         f"{min(line['wall_ms'] for line in there):.1f}",
     ]
-    widths = list(dict.fromkeys(width_of(line) for line in there))
-    for width in widths if len(widths) > 1 else []:
-        most = max(line["tokens_per_cpu_second"] for line in there if width_of(line) == width)
-        cells.append(f"{run['tokens_per_cpu_second'] / most:.2f}")
-    return cells
+    return cells + width_cells(run, names, lines)
 
 
 def floor_of(run):
@@ -166,8 +176,8 @@ def engine_parts(run, row):
 def engine_memory(run):
     weights, resident = run["weight_bytes"], run["resident_bytes"]
     return (
-        f"{run['shape']}, {run['threads']} threads, {run['weights']}: weights {weights / 1e6:.1f} MB as float32, "
-        f"resident once loaded {resident / 1e6:.1f} MB ({resident / weights:.2f} ×)"
+        f"{run['shape']}, {run['threads']} threads, {run['weights']}: weights {weights / 1e6:.1f} MB as "
+        f"float32, resident once loaded {resident / 1e6:.1f} MB ({resident / weights:.2f} ×)"
     )
 
 
@@ -435,10 +445,44 @@ def calibrate(all_, printed):
     )
 
 
+def cost(all_, printed):
+    ((_, rows),) = printed.tables
+    base = all_["runs"][0]
+    for run, row in zip(all_["runs"], rows, strict=True):
+        where = f"{run['weights']}, {run['kv']}"
+        rate, gigabytes = run["rankings_per_cpu_second"], run["resident_bytes"] / 1e9
+        change = run["ndcg_change"]
+        expect(
+            where,
+            row,
+            run["weights"],
+            run["kv"],
+            f"{rate:.1f}",
+            f"{run['ratio_to_first']:.2f}",
+            f"{gigabytes:.3f}",
+            f"{run['pool_bytes'] / 1e9:.3f}",
+            f"{run['rankings_per_cpu_second_and_gigabyte']:.1f}",
+            f"{run['ndcg_at_10']['mean']:.4f}",
+            "" if run is base else f"{change['mean']:+.4f} ± {change['standard_error']:.4f}",
+            f"{run['overlap_at_10']['mean']:.4f}",
+            f"{run['core_hours_per_million']:.3f}",
+            f"{run['price_per_million']:.4f}",
+        )
+        hours = 1e6 / rate / 3600
+        close(where, run["core_hours_per_million"], hours, "core-hours")
+        close(where, run["price_per_million"], hours * all_["price_per_core_hour"], "price")
+        close(where, run["rankings_per_cpu_second_and_gigabyte"], rate / gigabytes, "rate per gigabyte")
+        memory = run["pool_bytes"] / base["pool_bytes"]
+        print(f"{where}: {all_['requests']} requests, {memory:.3f} of the memory for keys and values")
+    if base["overlap_at_10"]["mean"] != 1 or base["ratio_to_first"] != 1:
+        wrong.append("the first format is not equal to itself")
+
+
 def main(what, result, text):
     with open(result, encoding="utf-8") as one, open(text, encoding="utf-8") as other:
         {
             "engine": engine,
+            "cost": cost,
             "generate": generate,
             "rank": rank,
             "plans": plans,

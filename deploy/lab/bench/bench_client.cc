@@ -22,6 +22,14 @@ constexpr std::uint64_t progress_every = 64;
 // Limit of the clock, which counts nanoseconds. TraceReader::due refuses traces before they reach it.
 constexpr double after_us_max = 4e15;
 
+// Returns the place of an item in a ranking, from 1; 0: it is not there. Ties count against it.
+std::size_t rank_of(const RankReply& reply, const std::string& truth) {
+  const auto found = std::ranges::find(reply.items, truth, &RankedItem::id);
+  if (found == reply.items.end()) return 0;
+  return 1 + static_cast<std::size_t>(std::ranges::count_if(
+                 reply.items, [&](const RankedItem& i) { return i.score >= found->score && i.id != truth; }));
+}
+
 }  // namespace
 
 double percentile(const std::vector<double>& sorted, double share) {
@@ -140,10 +148,12 @@ void BenchClient::take(const Reply& reply) {
   if (took.predicted > 0)
     predictions_.push_back(static_cast<double>(took.total - took.features - took.lookup) /
                            static_cast<double>(took.predicted));
-  if constexpr (std::same_as<Reply, RankReply>)
+  if constexpr (std::same_as<Reply, RankReply>) {
+    if (keeps_answers_) keep(reply);
     ++(reply.plan == "user" ? result_.plans_user : result_.plans_item);
-  else
+  } else {
     ++result_.plans_user;  // a generator's history is always the prefix
+  }
   if (const std::string& truth = pending_.at(reply.id).truth; !truth.empty()) judge(reply, truth);
 }
 
@@ -162,14 +172,16 @@ std::vector<double> BenchClient::hit_rates() const {
 }
 
 void BenchClient::judge(const RankReply& reply, const std::string& truth) {
-  const auto found =
-      std::find_if(reply.items.begin(), reply.items.end(), [&](auto& i) { return i.id == truth; });
-  if (found == reply.items.end()) return;
-  // Ties count against the true item.
-  const auto better = std::count_if(reply.items.begin(), reply.items.end(), [&](const RankedItem& i) {
-    return i.score >= found->score && i.id != truth;
-  });
-  count_hit(static_cast<std::size_t>(better));
+  if (const std::size_t rank = rank_of(reply, truth); rank > 0) count_hit(rank - 1);
+}
+
+void BenchClient::keep(const RankReply& reply) {
+  const std::string& truth = pending_.at(reply.id).truth;
+  RankedAnswer answer{.judged = !truth.empty(), .rank = rank_of(reply, truth), .best = {}};
+  for (const RankedItem& item : reply.items)
+    if (answer.best.size() < 10) answer.best.push_back(item.id);
+  if (result_.answers.size() < reply.id) result_.answers.resize(reply.id);
+  result_.answers[reply.id - 1] = std::move(answer);
 }
 
 // Ties keep their order, because the order of generated items is part of the answer.

@@ -31,6 +31,13 @@ using Questions = std::function<bool(Question&)>;
 // for an empty list.
 double percentile(const std::vector<double>& sorted, double share);
 
+// What a ranking answered, to be compared with another answer to the same question.
+struct RankedAnswer {
+  bool judged = false;            // the true item is known
+  std::size_t rank = 0;           // of the true item, from 1; 0: it is not among the items
+  std::vector<std::string> best;  // up to ten items, best first
+};
+
 struct BenchRankRun {
   std::string policy;
   std::uint64_t requests = 0, errors = 0, users = 0, judged = 0;
@@ -47,6 +54,8 @@ struct BenchRankRun {
   double prediction_p10 = 0, prediction_p50 = 0, prediction_p90 = 0;
   double recall_at_10 = 0, ndcg_at_10 = 0;  // over the questions with a truth
   std::vector<CpuShare> profile;            // cpu_seconds by component; empty unless requested
+  std::vector<RankedAnswer> answers;        // by question; empty unless kept
+  std::uint64_t resident_bytes = 0;  // memory that the node added to the process; 0 unless answers are kept
 };
 
 class BenchClient {
@@ -56,6 +65,7 @@ class BenchClient {
   BenchClient(Host& host, Questions questions, std::uint64_t total, bool profile = false);
   ~BenchClient();  // stops the host, so that nothing is delivered any more
 
+  void keep_answers() { keeps_answers_ = true; }  // of rankings, in BenchRankRun::answers
   void deliver(Message answer);
   void wait_until_precomputed();
 
@@ -80,6 +90,7 @@ class BenchClient {
   void judge(const RankReply& reply, const std::string& truth);
   void judge(const GenerateReply& reply, const std::string& truth);
   void count_hit(std::size_t better);
+  void keep(const RankReply& reply);
   void finish_one(RequestId id);
   Clock::time_point start();
   BenchRankRun finish(Clock::time_point begin);
@@ -101,6 +112,7 @@ class BenchClient {
   std::uint64_t sent_ = 0, finished_ = 0;
   bool ended_ = false;   // there are no more questions
   bool closed_ = false;  // a question follows each answer
+  bool keeps_answers_ = false;
   std::exception_ptr failure_;
   std::string precompute_;
   BenchRankRun result_;

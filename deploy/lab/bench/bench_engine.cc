@@ -2,18 +2,16 @@
 // multiply-add rate beside it. Also computes the time that an ideal decoder would take.
 #include "deploy/lab/bench/bench_engine.h"
 
-#include <malloc.h>
 #include <sched.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <numeric>
 #include <stdexcept>
 
+#include "deploy/lab/bench/resident_memory.h"
 #include "kernels/base/check.h"
 #include "kernels/checkpoint/decoder_tensors.h"
 #include "kernels/cpu/products/byte_product.h"
@@ -39,15 +37,6 @@ double seconds_of(clockid_t clock) {
   timespec t;
   clock_gettime(clock, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-// Returns the resident memory of this process, after malloc has returned its free memory to the system.
-std::uint64_t resident_bytes() {
-  malloc_trim(0);
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t all = 0, resident = 0;
-  statm >> all >> resident;
-  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 std::uint64_t parameters(const kernels::DecoderConfig& config) {
@@ -91,8 +80,8 @@ std::string version_name(std::string_view version, bool rounds) {
   return std::string(version == pair_version && !rounds ? "avx512" : version);
 }
 
-kernels::MultiplyAddRates mean_of(const kernels::MultiplyAddRates& one,
-                                  const kernels::MultiplyAddRates& other) {
+kernels::MultiplyAddRates mean_rates(const kernels::MultiplyAddRates& one,
+                                     const kernels::MultiplyAddRates& other) {
   kernels::MultiplyAddRates mean;
   for (std::size_t f = 0; f < mean.by_format.size(); ++f)
     mean.by_format[f] = (one.by_format[f] + other.by_format[f]) / 2;
@@ -301,7 +290,7 @@ std::vector<EngineRound> EngineBench::measure(Workload workload, std::uint32_t r
     round.cpu_seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     round.wall_seconds = seconds_of(CLOCK_MONOTONIC) - wall;
     decoder_->measure(nullptr);
-    round.rates = mean_of(before, kernels::multiply_add_rates(setup_.threads));
+    round.rates = mean_rates(before, kernels::multiply_add_rates(setup_.threads));
   }
   return measured;
 }

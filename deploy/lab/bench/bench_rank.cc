@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "deploy/lab/bench/bench_trace.h"
+#include "deploy/lab/bench/resident_memory.h"
 #include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
 #include "deploy/node/served_model.h"
@@ -187,6 +188,7 @@ Config bench_config(const Config& base, const BenchMemory& memory, const std::st
 BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchMemory& memory,
                         const std::string& policy) {
   const TemporaryFolder folder;
+  const std::uint64_t resident_before = bench.keep_answers ? resident_bytes() : 0;
   Config config = bench_config(base, memory, policy, bench.families);
   config.node.data_dir = folder.path.string();
   LocalNode node(config, {}, nullptr, bench.families);
@@ -208,6 +210,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
   node.add_to(host);
   BenchClient client(host, std::move(questions),
                      bench.trace.empty() ? bench.visits.size() : bench.requests_max, bench.profile);
+  if (bench.keep_answers) client.keep_answers();
   host.set_server(LocalNode::address(Role::server),
                   [&](Address, Message answer) { client.deliver(std::move(answer)); });
   host.start();
@@ -217,6 +220,9 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
   blocks.copy_to(run);
   run.users = trace ? trace->users() : run.judged;
   run.policy = policy;
+  if (bench.keep_answers)
+    if (const std::uint64_t now = resident_bytes(); now > resident_before)
+      run.resident_bytes = now - resident_before;
   return run;
 }
 

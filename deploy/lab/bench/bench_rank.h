@@ -27,6 +27,7 @@ struct BenchRank {
   std::uint64_t requests_max = 0;  // first requests of the trace to send; 0 = all
   double speed = 0;                // speed-up of the trace's times in an open loop; 0 = closed loop
   bool profile = false;            // report the CPU time of the requests by component
+  bool keep_answers = false;       // report each answer and the node's memory
   ModelFamilies families = all_families();
 };
 

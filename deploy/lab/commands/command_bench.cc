@@ -61,6 +61,7 @@ void add_bench(Command app) {
   add_generate_bench(bench);
   add_plans(bench);
   add_calibrate(bench);
+  add_cost(bench);
   add_bench_serve(bench);
   add_make_model(bench);
 }

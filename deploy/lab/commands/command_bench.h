@@ -8,6 +8,7 @@
 
 #include "deploy/commands/commands.h"
 #include "deploy/lab/bench/bench_engine.h"
+#include "deploy/lab/bench/bench_rank.h"
 
 namespace troupe::deploy {
 
@@ -29,6 +30,8 @@ struct BenchRankOptions {
   void add_to(Command command);
 };
 int run_bench_rank(const BenchRankOptions& options);
+// The requests that these options describe. Throws ImportError, std::invalid_argument.
+BenchRank make_rank_bench(const BenchRankOptions& options, const Config& config);
 
 // `bench prefill|suffix|rank|engine --shape`: the forward pass alone. If `against` names a folder,
 // other engines (peers) run the same workloads.
@@ -49,6 +52,7 @@ void add_accuracy(Command bench);
 void add_plans(Command bench);
 void add_generate_bench(Command bench);
 void add_calibrate(Command bench);
+void add_cost(Command bench);
 void add_bench_serve(Command bench);
 
 }  // namespace troupe::deploy

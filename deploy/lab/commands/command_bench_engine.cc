@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto right = Table::Align::right;
+constexpr auto to_right = Table::Align::right;
 
 std::string percent_or_dash(double share) { return std::isfinite(share) ? fixed(100 * share, 1) : "-"; }
 
@@ -27,7 +27,7 @@ std::string over_peer(std::string_view width) { return "× best " + std::string(
 
 // Cells that name a row of a table: shape, threads, formats, workload.
 std::vector<Table::Column> name_columns(const char* first) {
-  return {{first}, {"threads", right}, {"workload"}, {"weights"}, {"kv"}};
+  return {{first}, {"threads", to_right}, {"workload"}, {"weights"}, {"kv"}};
 }
 std::vector<std::string> name_cells(const ShapeRun& run, const EngineFormats& formats, Workload workload) {
   return {std::string(run.shape->name), std::to_string(run.threads), std::string(workload_name(workload)),
@@ -40,21 +40,21 @@ bool has_ratio_to_f32(const ShapeRun& run) {
 
 std::vector<Table::Column> rate_columns(const ShapeRun& run) {
   std::vector<Table::Column> columns = name_columns("shape");
-  columns.insert(columns.end(), {{"tok/cpu-s", right},
-                                 {"best", right},
-                                 {"GF", right},
-                                 {"FMA", right},
-                                 {"% of FMA", right},
-                                 {"wall ms", right}});
-  if (has_ratio_to_f32(run)) columns.push_back({"× f32", right});
+  columns.insert(columns.end(), {{"tok/cpu-s", to_right},
+                                 {"best", to_right},
+                                 {"GF", to_right},
+                                 {"FMA", to_right},
+                                 {"% of FMA", to_right},
+                                 {"wall ms", to_right}});
+  if (has_ratio_to_f32(run)) columns.push_back({"× f32", to_right});
   for (const PeerRun& peer : run.peers)
-    columns.insert(columns.end(), {{peer.peer.name(), right}, {"%", right}});
+    columns.insert(columns.end(), {{peer.peer.name(), to_right}, {"%", to_right}});
   if (!run.peers.empty())
     columns.insert(columns.end(),
-                   {{"× best peer", right}, {"at equal FMA", right}, {"least peer wall ms", right}});
+                   {{"× best peer", to_right}, {"at equal FMA", to_right}, {"least peer wall ms", to_right}});
   if (const auto widths = widths_of(run.peers); widths.size() > 1)
-    for (const std::string_view width : widths) columns.push_back({over_peer(width), right});
-  columns.insert(columns.end(), {{"ideal", right}, {"% of ideal", right}});
+    for (const std::string_view width : widths) columns.push_back({over_peer(width), to_right});
+  columns.insert(columns.end(), {{"ideal", to_right}, {"% of ideal", to_right}});
   return columns;
 }
 
@@ -109,8 +109,8 @@ void print_rates(std::ostream& out, const std::vector<ShapeRun>& runs) {
 
 void print_parts(std::ostream& out, const std::vector<ShapeRun>& runs) {
   std::vector<Table::Column> columns = name_columns("% of CPU time");
-  for (const PassPart& part : pass_parts) columns.push_back({part.name, right});
-  columns.push_back({"rest", right});
+  for (const PassPart& part : pass_parts) columns.push_back({part.name, to_right});
+  columns.push_back({"rest", to_right});
   Table table(columns);
   for_rows(runs, [&](const ShapeRun& run, const FormatRun& format, const WorkloadRun& workload) {
     std::vector<std::string> cells = name_cells(run, format.formats, workload.workload);
@@ -127,10 +127,10 @@ void print_versions(std::ostream& out, const ShapeRun& run) {
                {"kv"},
                {"linear layers"},
                {"instruction"},
-               {"GF of a thread", right},
+               {"GF of a thread", to_right},
                {"attention"},
                {"instruction"},
-               {"GF of a thread", right}});
+               {"GF of a thread", to_right}});
   const auto rate = [](const FormatRun& format, double EngineFigures::*of) {
     std::vector<double> rates;
     for (const WorkloadRun& workload : format.workloads) rates.push_back(workload.figures.*of);
@@ -204,7 +204,7 @@ json to_json(const ShapeRun& run, const FormatRun& format, const WorkloadRun& wo
              {"resident_bytes", format.memory.resident_bytes}};
   if (f.has_parts)
     for (std::size_t p = 0; p < pass_parts.size(); ++p) entry["parts"][pass_parts[p].name] = f.part_shares[p];
-  if (f.ratio_to_f32) entry["ratio_to_f32"] = *f.ratio_to_f32;
+  if (has_ratio_to_f32(run)) entry["ratio_to_f32"] = *f.ratio_to_f32;
   if (const PeerResult* best = best_peer(run, workload.workload))
     entry.update(
         {{"ratio_to_best_peer", ratio(f, *best)}, {"ratio_at_equal_fma", ratio_at_equal_fma(f, *best)}});

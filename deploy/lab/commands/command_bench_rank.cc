@@ -38,35 +38,6 @@ BenchRank make_trace_bench(const BenchRankOptions& options) {
   return bench;
 }
 
-BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
-  if (!options.trace.empty()) return make_trace_bench(options);
-  const std::string model = required_directory(config.model);
-  BenchRank bench;
-  bench.data = options.data;
-  bench.in_flight = options.in_flight;
-  bench.fresh = options.fresh;
-  bench.seed = options.seed;
-  bench.rows = read_evaluation(evaluation_file(options, model), options.data);
-  if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
-  const std::size_t requests =
-      options.requests > 0
-          ? options.requests
-          : static_cast<std::size_t>(options.visits_per_user * static_cast<double>(bench.rows.size()));
-  bench.visits = make_visits(bench.rows, requests, options.visits_per_user, options.seed);
-  std::size_t users = 0;
-  for (const Visit& visit : bench.visits) users = std::max(users, visit.user + 1);
-  if (!options.profile_tokens.empty()) {
-    const kernels::PlanLimits limits = family_of(bench.families, model).describe(model, config).limits;
-    const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, limits));
-    const std::size_t item_tokens = items.empty() ? 0 : items.front().tokens.size();
-    if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
-    expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);
-  }
-  // No visit is by one of these users.
-  for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();
-  return bench;
-}
-
 std::string found_share(std::uint64_t hit, std::uint64_t computed) {
   if (hit + computed == 0) return "-";
   return fixed(static_cast<double>(hit) / static_cast<double>(hit + computed), 3);
@@ -135,13 +106,42 @@ void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
 
 }  // namespace
 
+BenchRank make_rank_bench(const BenchRankOptions& options, const Config& config) {
+  if (!options.trace.empty()) return make_trace_bench(options);
+  const std::string model = required_directory(config.model);
+  BenchRank bench;
+  bench.data = options.data;
+  bench.in_flight = options.in_flight;
+  bench.fresh = options.fresh;
+  bench.seed = options.seed;
+  bench.rows = read_evaluation(evaluation_file(options, model), options.data);
+  if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
+  const std::size_t requests =
+      options.requests > 0
+          ? options.requests
+          : static_cast<std::size_t>(options.visits_per_user * static_cast<double>(bench.rows.size()));
+  bench.visits = make_visits(bench.rows, requests, options.visits_per_user, options.seed);
+  std::size_t users = 0;
+  for (const Visit& visit : bench.visits) users = std::max(users, visit.user + 1);
+  if (!options.profile_tokens.empty()) {
+    const kernels::PlanLimits limits = family_of(bench.families, model).describe(model, config).limits;
+    const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, limits));
+    const std::size_t item_tokens = items.empty() ? 0 : items.front().tokens.size();
+    if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
+    expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);
+  }
+  // No visit is by one of these users.
+  for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();
+  return bench;
+}
+
 int run_bench_rank(const BenchRankOptions& options) {
   const Config config = options.box.load();
   for (const std::string& policy : options.policies)  // checks all before the first run
     if (!router::find_policy(policy))
       throw std::invalid_argument("--policy has " + router::policy_fault_text(policy));
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
-  BenchRank bench = make_bench(options, config);
+  BenchRank bench = make_rank_bench(options, config);
   bench.profile = options.profile;
   BenchMemory memory = bench_memory(bench, config);
   if (!options.memory.empty()) {

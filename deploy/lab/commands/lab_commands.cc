@@ -41,6 +41,7 @@ Program lab_program() {
                    "troupe-lab bench suffix --shape small --threads 2", "troupe-lab bench rank",
                    "troupe-lab bench accuracy --model model --data world", "troupe-lab bench generate",
                    "troupe-lab bench plans --model model --data world", "troupe-lab bench calibrate",
+                   "troupe-lab bench cost --model model --data world --price-per-core-hour 0.04",
                    "troupe-lab bench serve --url http://127.0.0.1:8080 --trace trace.jsonl",
                    "troupe-lab bench make-model --shape tiny --out model", "troupe-lab sim --seeds 1..20",
                    "troupe-lab plan --data world --memory 64GiB --nodes 4",
