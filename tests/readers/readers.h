@@ -16,10 +16,10 @@ struct ReaderFile {
 inline constexpr std::string_view of_kernel = "the kernel's own files, which are short";
 
 inline constexpr ReaderFile reader_files[] = {
-    {"deploy/lab/bench/bench_engine.cc", "", of_kernel},
     {"deploy/lab/bench/bench_peers.cc", "child"},
     {"deploy/lab/bench/bench_result.cc", "result"},
     {"deploy/lab/bench/child_process.cc", "child"},
+    {"deploy/lab/bench/resident_memory.cc", "", of_kernel},
     {"deploy/lab/bench/cpu_profile.cc", "", of_kernel},
     {"deploy/tracing/folder_socket.cc", "control"},
     {"deploy/node/prompt_file.cc", "prompt"},

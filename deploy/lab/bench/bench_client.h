@@ -31,7 +31,7 @@ using Questions = std::function<bool(Question&)>;
 // for an empty list.
 double percentile(const std::vector<double>& sorted, double share);
 
-// What a ranking answered, to be compared with another answer to the same question.
+// Result of one ranking, to be compared with another answer to the same question.
 struct RankedAnswer {
   bool judged = false;            // the true item is known
   std::size_t rank = 0;           // of the true item, from 1; 0: it is not among the items

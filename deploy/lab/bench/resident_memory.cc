@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-// Of jemalloc; null where the process does not have it.
+// Control function of jemalloc; null where the process does not have it.
 extern "C" __attribute__((weak)) int mallctl(const char* name, void* old_value, std::size_t* old_size,
                                              void* new_value, std::size_t new_size);
 

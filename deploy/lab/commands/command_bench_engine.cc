@@ -121,7 +121,7 @@ void print_parts(std::ostream& out, const std::vector<ShapeRun>& runs) {
   table.print(out);
 }
 
-// What computes each format on this CPU, and its multiply-add rate: medians over the workloads.
+// Prints what computes each format on this CPU, and its multiply-add rate: medians over the workloads.
 void print_versions(std::ostream& out, const ShapeRun& run) {
   Table table({{"weights"},
                {"kv"},
