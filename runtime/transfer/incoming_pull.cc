@@ -115,9 +115,17 @@ void IncomingPull::write(const Chunk& chunk, std::size_t piece, const std::uint8
   }
 }
 
-// Sums up pieces in order; a piece that arrived early waits. Waiting threads are woken only when a
-// block is complete.
+// Wakes the waiting thread if its block is among the first `blocks`, which have arrived. Waking it for
+// each of many small blocks would cost more than their copy.
+void IncomingPull::wake(std::size_t blocks) {
+  if (blocks <= awaited_) return;
+  ++wakes_;
+  changed_.notify_all();
+}
+
+// Sums up pieces in order; a piece that arrived early waits.
 void IncomingPull::sum_up() {
+  const std::size_t before = sums_.size();
   while (sum_chunk_ < requested_ && chunks_[sum_chunk_].landed[sum_piece_]) {
     const Chunk& chunk = chunks_[sum_chunk_];
     for (const PagePart& part : parts(chunk, sum_piece_)) {
@@ -125,12 +133,12 @@ void IncomingPull::sum_up() {
       if (part.offset + part.bytes < arena_.page_bytes() || ++sum_pages_ < block_ends_[sums_.size()])
         continue;
       sums_.push_back(sum_.take());
-      changed_.notify_all();
     }
     if (++sum_piece_ < chunk.landed.size()) continue;
     ++sum_chunk_;
     sum_piece_ = 0;
   }
+  if (sums_.size() > before) wake(sums_.size());
 }
 
 // Counts complete chunks without a gap; a part has arrived when its last chunk is complete.
@@ -143,7 +151,7 @@ void IncomingPull::note_parts() {
     ++sum_chunk_;
     sum_piece_ = 0;
   }
-  if (sum_chunk_ == chunks_.size()) changed_.notify_all();
+  if (sum_chunk_ == chunks_.size()) wake(block_ends_.size());
 }
 
 std::size_t IncomingPull::blocks_here() const {
@@ -168,6 +176,7 @@ bool IncomingPull::ended() const {
 
 std::optional<Refusal> IncomingPull::await(std::size_t index) {
   std::unique_lock lock(mutex_);
+  awaited_ = index;
   const bool in_time =
       changed_.wait_until(lock, deadline_, [&] { return refusal_ || blocks_here() > index; });
   if (!in_time)
@@ -176,6 +185,16 @@ std::optional<Refusal> IncomingPull::await(std::size_t index) {
         "has sent " + std::to_string(done_) + " of " + std::to_string(chunks_.size()) + " parts in time",
         "all of them before the lease ends"));
   return refusal_;
+}
+
+std::size_t IncomingPull::awaited() const {
+  std::lock_guard lock(mutex_);
+  return awaited_;
+}
+
+std::size_t IncomingPull::wakes() const {
+  std::lock_guard lock(mutex_);
+  return wakes_;
 }
 
 std::uint64_t IncomingPull::checksum(std::size_t index) const {

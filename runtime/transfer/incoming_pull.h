@@ -65,8 +65,11 @@ class IncomingPull {
   void end(Refusal refusal);
   bool ended() const;
 
-  // Waits until block `index` has arrived or the pull has ended; ends it at the deadline.
+  // Waits until block `index` and those before it have arrived or the pull has ended; ends it at the
+  // deadline. One thread waits at a time, and is woken once, however many blocks arrive before.
   std::optional<Refusal> await(std::size_t index);
+  std::size_t awaited() const;  // index of the block that is or was last waited for
+  std::size_t wakes() const;    // number of times that an arrival has woken the waiting thread
   // Returns the checksum of the block's pages here. Only for a block that was awaited and has
   // arrived.
   std::uint64_t checksum(std::size_t index) const;
@@ -90,6 +93,7 @@ class IncomingPull {
   std::vector<PagePart> parts(const Chunk& chunk, std::size_t piece) const;
   void write(const Chunk& chunk, std::size_t piece, const std::uint8_t* from);
   void sum_up();
+  void wake(std::size_t blocks);
 
   const std::uint64_t id_;
   const NodeId node_;
@@ -111,6 +115,8 @@ class IncomingPull {
   PageSum sum_;
   std::vector<std::uint64_t> sums_;  // checksums of the blocks that have arrived, in order
   std::optional<Refusal> refusal_;
+  std::size_t awaited_ = 0;  // index of the block for which a thread waits
+  std::size_t wakes_ = 0;
 };
 
 }  // namespace troupe

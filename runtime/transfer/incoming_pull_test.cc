@@ -89,6 +89,21 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: a block has arrived when all its page
   CHECK_FALSE(pull.next_request().has_value());
 }
 
+TEST_CASE_FIXTURE(Fixture, "incoming pull: the thread that waits is woken once for many small blocks") {
+  for (std::uint32_t block = 0; block < 6; ++block) add_block(block, 1);
+  IncomingPull pull(1, work, arena);
+  std::optional<Refusal> refusal;
+  const PullRequest first = *pull.next_request(), second = *pull.next_request();
+  std::thread waiting([&] { refusal = pull.await(5); });
+  while (pull.awaited() != 5) std::this_thread::yield();
+  CHECK(land_all(pull, first) == PieceResult::chunk);
+  CHECK(pull.wakes() == 0);  // four of six blocks
+  CHECK(land_all(pull, second) == PieceResult::chunk);
+  waiting.join();
+  CHECK(!refusal);
+  CHECK(pull.wakes() == 1);
+}
+
 TEST_CASE_FIXTURE(Fixture, "incoming pull: unrequested, repeated or wrongly sized replies are dropped") {
   add_block(0, 8);
   IncomingPull pull(1, work, arena);

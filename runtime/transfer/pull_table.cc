@@ -69,8 +69,10 @@ std::variant<PullTable::Open, Refusal> PullTable::open(const PullBlocks& work) {
 
 std::variant<PullResult, Refusal> PullTable::await(const PullBlocks& work, IncomingPull& pull) const {
   PullResult pulled;
+  // Blocks arrive in order, and none counts unless all have arrived: the last one is waited for.
+  if (!work.blocks.empty())
+    if (auto refusal = pull.await(work.blocks.size() - 1)) return refused(work, 0, std::move(*refusal));
   for (std::size_t i = 0; i < work.blocks.size(); ++i) {
-    if (auto refusal = pull.await(i)) return refused(work, i, std::move(*refusal));
     pulled.ok.push_back(pull.checksum(i) == work.blocks[i].checksum);
     if (work.parts > 1) arena_.arrivals().end(work.blocks[i].here, pulled.ok.back());
   }

@@ -3,6 +3,7 @@
 readers.
 
   tests/bench/transfer.py [--bench build/tests/transfer_bench] [--rounds 9] [--seconds 0.25] [--json FILE]
+  tests/bench/transfer.py --blocks 1048576,4194304 --together 64     # pulls of 64 blocks of 16 and of 64 KiB
   tests/bench/transfer.py --smoke     # one short round, for ctest
 
 Each round runs all systems once, one after the other: the transports (transfer_bench), over UCX in the
@@ -106,8 +107,8 @@ def missing():
 
 
 class Race:
-    def __init__(self, pair, bench, seconds):
-        self.pair, self.bench, self.seconds = pair, bench, seconds
+    def __init__(self, pair, bench, seconds, together):
+        self.pair, self.bench, self.seconds, self.together = pair, bench, seconds, together
         self.owner = subprocess.Popen(
             pair.words("owner", bench, "own", "--port", PORT, "--device", "eth0"),
             stdin=subprocess.PIPE,
@@ -142,6 +143,8 @@ class Race:
                 block,
                 "--at-once",
                 at_once,
+                "--together",
+                self.together,
                 "--seconds",
                 self.seconds,
                 "--device",
@@ -294,6 +297,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.25)
     parser.add_argument("--blocks", default=",".join(map(str, BLOCKS)))
+    parser.add_argument("--together", type=int, default=1, help="blocks of a pull, which share its bytes")
     parser.add_argument("--json")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
@@ -311,7 +315,7 @@ def main():
     results = {block: {} for block in blocks}
     load = os.getloadavg()
     with Pair() as pair:
-        race = Race(pair, options.bench, options.seconds)
+        race = Race(pair, options.bench, options.seconds, options.together)
         try:
             for number in range(options.rounds):
                 for block in blocks:
@@ -329,6 +333,7 @@ def main():
         about = {
             "rounds": options.rounds,
             "seconds": options.seconds,
+            "together": options.together,
             "load_before": load[0],
             "load_after": os.getloadavg()[0],
             "lines": lines,

@@ -2,7 +2,7 @@
 // process owns the pages, another one reads; transfer.py puts them into two network namespaces.
 //   transfer_bench own [--port PORT] [--device NAME]    prints "port N", serves until its input ends
 //   transfer_bench read --from HOST:PORT --how HOW [--block BYTES] [--at-once N] [--seconds S]
-//                       [--socket-buffers BYTES] [--device NAME]
+//                       [--together N] [--socket-buffers BYTES] [--device NAME]
 // HOW is "pull" (Transport::pull over UCX, with checksums), "sealed" (the same, encrypted), "links" (over
 // sockets as links hand them over, in the clear), "tls" (the same with TLS 1.3 and certificates), "socket"
 // (a request of 16 bytes, then the block), or a basic operation: "checksum" (of the block, in place), "copy"
@@ -50,6 +50,7 @@ constexpr std::size_t page_bytes_max = 64 << 10;
 struct Options {
   std::string command, from, how = "pull", device;
   std::size_t block = 1 << 20, at_once = 1, socket_buffers = 0;  // 0 = the system's default
+  std::size_t together = 1;  // blocks of a pull, whose bytes together are `block`
   double seconds = 0.5;
   std::uint16_t port = 0;
 };
@@ -283,10 +284,13 @@ TransferTimes repeat(const Options& options, const std::function<void(std::size_
 
 struct Block {
   explicit Block(const Options& options)
-      : page_bytes(std::min(options.block, page_bytes_max)), pages(options.block / page_bytes) {
-    if (pages * page_bytes != options.block || page_bytes % 8 != 0)
-      throw std::runtime_error("--block " + std::to_string(options.block) +
-                               " is not whole; expected a multiple of 8, above 65536 one of 65536");
+      : page_bytes(std::min(options.block / options.together, page_bytes_max)),
+        pages(options.block / std::max<std::size_t>(1, page_bytes)) {
+    if (page_bytes == 0 || pages * page_bytes != options.block || page_bytes % 8 != 0 ||
+        pages % options.together != 0)
+      throw std::runtime_error("--block " + std::to_string(options.block) + " in " +
+                               std::to_string(options.together) +
+                               " is not whole; expected a multiple of 8 in each, above 65536 one of 65536");
   }
   std::size_t page_bytes, pages;
 };
@@ -329,17 +333,26 @@ TransferTimes pull(const Options& options, const Block& block) {
   PageArena arena(block.page_bytes, block.pages * options.at_once);
   PageArena same(block.page_bytes, block.pages);
   fill(same);
-  const auto from = pages_from(0, block.pages);
-  const std::uint64_t checksum = checksum_pages(same, from);
+  const std::size_t pages_of_one = block.pages / options.together;
+  std::vector<std::uint64_t> checksums;
+  for (std::size_t one = 0; one < options.together; ++one)
+    checksums.push_back(checksum_pages(same, pages_from(one * pages_of_one, pages_of_one)));
   MetricRegistry metrics;
   const std::unique_ptr<Transport> transport = transport_to_owner(options, control, arena, metrics);
   return repeat(options, [&](std::size_t thread) {
     PullBlocks work{owner_node, owner_incarnation, 60'000'000, {}};
-    work.blocks.push_back({{}, 1, checksum, 1, from, pages_from(thread * block.pages, block.pages)});
+    for (std::size_t one = 0; one < options.together; ++one)
+      work.blocks.push_back({{},
+                             1,
+                             checksums[one],
+                             1,
+                             pages_from(one * pages_of_one, pages_of_one),
+                             pages_from(thread * block.pages + one * pages_of_one, pages_of_one)});
     const auto outcome = transport->pull(work);
     const auto* pulled = std::get_if<PullResult>(&outcome);
     if (!pulled) throw std::runtime_error("pull: " + std::get<Refusal>(outcome).code);
-    if (!pulled->ok[0]) throw std::runtime_error("pull: the bytes are not those that were sent");
+    if (!std::ranges::all_of(pulled->ok, [](auto ok) { return ok != 0; }))
+      throw std::runtime_error("pull: the bytes are not those that were sent");
   });
 }
 
@@ -418,12 +431,13 @@ void print(const Options& options, TransferTimes measured) {
     return measured.us[static_cast<std::size_t>(share * static_cast<double>(measured.us.size() - 1))];
   };
   const double gigabytes = 1e-9 * static_cast<double>(measured.us.size() * options.block);
-  std::printf(R"({"how": "%s", "block": %zu, "at_once": %zu, "transfers": %zu, "gb_s": %.4f,)"
-              R"( "p50_us": %.1f, "p99_us": %.1f, )"
-              R"("cpu_s_per_gb": %.3f})"
-              "\n",
-              options.how.c_str(), options.block, options.at_once, measured.us.size(),
-              gigabytes / measured.seconds, rank(0.5), rank(0.99), measured.cpu_seconds / gigabytes);
+  std::printf(
+      R"({"how": "%s", "block": %zu, "at_once": %zu, "together": %zu, "transfers": %zu, "gb_s": %.4f,)"
+      R"( "p50_us": %.1f, "p99_us": %.1f, )"
+      R"("cpu_s_per_gb": %.3f})"
+      "\n",
+      options.how.c_str(), options.block, options.at_once, options.together, measured.us.size(),
+      gigabytes / measured.seconds, rank(0.5), rank(0.99), measured.cpu_seconds / gigabytes);
 }
 
 // ---- the command line ----
@@ -438,6 +452,7 @@ Options parse(int count, char** arguments) {
       {"--device", [&](auto& value) { options.device = value; }},
       {"--block", [&](auto& value) { options.block = number(value); }},
       {"--at-once", [&](auto& value) { options.at_once = std::max<std::size_t>(1, number(value)); }},
+      {"--together", [&](auto& value) { options.together = std::max<std::size_t>(1, number(value)); }},
       {"--socket-buffers", [&](auto& value) { options.socket_buffers = number(value); }},
       {"--seconds", [&](auto& value) { options.seconds = std::atof(value.c_str()); }},
       {"--port", [&](auto& value) { options.port = static_cast<std::uint16_t>(number(value)); }}};
