@@ -29,6 +29,17 @@ TEST_CASE("cancel: a request whose features are being read is not planned") {
   CHECK(b.probe.effects.list.empty());
 }
 
+TEST_CASE("cancel: a request that waits until a worker is usable gets its outcome at once") {
+  Gone b(two_workers());
+  for (const NodeId node : {1, 2}) b.probe.lose(0, node);
+  b.rank(1, 1, "recompute", 50'000);
+  REQUIRE(b.probe.effects.list.empty());  // kept
+  b.cancel(2, 1);
+  CHECK(b.refused() == "unavailable client_gone");
+  b.beat(3, 1, beat_of(5));
+  CHECK(b.probe.started<FindFeatures>().empty());
+}
+
 TEST_CASE("cancel: a request that waits for a worker is never sent") {
   RouterConfig config = small_config();
   config.window = {0};

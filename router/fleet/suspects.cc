@@ -12,6 +12,14 @@ std::uint32_t Suspects::strikes(Instant now, std::uint64_t fingerprint) const {
   return at != entries_.end() && now < at->second.until ? at->second.strikes() : 0;
 }
 
+std::uint32_t Suspects::certain(Instant now, std::uint64_t fingerprint) const {
+  const auto at = entries_.find(fingerprint);
+  if (at == entries_.end() || now >= at->second.until) return 0;
+  const auto sure = std::ranges::count(at->second.reported, true, &Strike::sure) +
+                    std::ranges::count(at->second.own, true, &Strike::sure);
+  return at->second.sure + static_cast<std::uint32_t>(sure);
+}
+
 bool Suspects::on_trial(Instant now, std::uint64_t fingerprint) const {
   const auto at = entries_.find(fingerprint);
   return at != entries_.end() && now < std::min(at->second.until, at->second.trial_ends);

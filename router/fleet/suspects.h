@@ -28,6 +28,8 @@ class Suspects {
       : most_(most), memory_(memory), trial_(trial) {}
 
   std::uint32_t strikes(Instant now, std::uint64_t fingerprint) const;
+  // Returns how many of them are certain: the process that was lost is known to have ended.
+  std::uint32_t certain(Instant now, std::uint64_t fingerprint) const;
   // Returns true while another router that reported a strike tries the request alone. A second
   // trial at the same time could kill a third worker.
   bool on_trial(Instant now, std::uint64_t fingerprint) const;

@@ -200,8 +200,13 @@ bool Attempts::retry(Step step, Flight& flight, bool free, const Refusal& refusa
 
 // ---- suspects ----
 
+bool Attempts::has_poison_strikes(Instant now, const Flight& flight) const {
+  return suspects_.strikes(now, flight.fingerprint) >= poison_strikes;
+}
+
 bool Attempts::refuse_poison(Step step, Flight& flight) {
-  if (suspects_.strikes(step.now, flight.fingerprint) < poison_strikes) return false;
+  if (!has_poison_strikes(step.now, flight)) return false;
+  if (flight.may_run() && suspects_.certain(step.now, flight.fingerprint) < poison_strikes) return false;
   flights_.refuse(step, flight, poison());
   return true;
 }
@@ -231,7 +236,9 @@ void Attempts::retry_parked(Step step) {
   for (const ParkedFlights::Entry& entry : parked.take_all()) {
     Flight* flight = flights_.find(entry.serial);
     if (!flight || refuse_poison(step, *flight)) continue;
-    if (flight->attempts.empty()) {
+    if (has_poison_strikes(step.now, *flight)) {  // not certain yet: it runs nowhere else
+      parked.park(entry);
+    } else if (flight->attempts.empty()) {
       execute(step, *flight);
     } else if (!retry(step, *flight, entry.free, entry.refusal) && !flight->has_open_attempt()) {
       flights_.refuse(step, *flight, entry.refusal);
@@ -328,6 +335,7 @@ void Attempts::fail(Step step, Flight& flight, Attempt& attempt, const Refusal& 
 
 // The processes on these nodes are lost, as far as known now.
 void Attempts::lose(Step step, std::span<const NodeId> nodes, const std::string& why, bool silent) {
+  if (!silent) flights_.note_dropped(nodes);
   const auto lost = strike_lost(step, nodes);
   for (const NodeId node : nodes) requeue(step, node);
   for (const auto& [serial, node] : lost) {
@@ -371,7 +379,6 @@ std::vector<std::pair<Flight::Serial, NodeId>> Attempts::strike_lost(Step step,
 
 void Attempts::lose(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal,
                     bool silent) {
-  if (refuse_poison(step, flight)) return;
   Attempt* last = nullptr;
   for (Attempt& attempt : flight.attempts) {
     if (!is_lost(attempt, nodes)) continue;
@@ -380,7 +387,13 @@ void Attempts::lose(Step step, Flight& flight, std::span<const NodeId> nodes, co
     attempt.may_run = silent;
     last = &attempt;
   }
-  if (last) fail(step, flight, *last, refusal, false);
+  if (!last || refuse_poison(step, flight)) return;
+  if (!has_poison_strikes(step.now, flight) || flight.abandoned)
+    return fail(step, flight, *last, refusal, false);
+  // Two workers are silent, which may live: the flight waits for an answer or for proof.
+  workers_.forget(last->ticket);
+  last->state = Attempt::State::over;
+  flights_.parked().park({flight.serial, true, refusal});
 }
 
 }  // namespace troupe::router

@@ -18,6 +18,9 @@
 // worker that was taken for lost is the only one then, the plan is sent there again. A process that was
 // merely silent ignores the copy, and its answer counts. One whose connection broke has dropped the plan,
 // and gets it under a new number.
+//
+// After a second strike a flight runs nowhere else. It is refused as poison, unless a worker that is merely
+// silent may run it still: then it waits for that answer, or until the losses are certain or disproved.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -95,6 +98,7 @@ class Attempts {
   void reconsider(Step step, Flight& flight);
   bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);
   bool is_suspect(Instant now, const Flight& flight) const { return is_suspect(now, flight.fingerprint); }
+  bool has_poison_strikes(Instant now, const Flight& flight) const;
   bool park(Step step, const Flight& flight, bool free, const Refusal& refusal);
   void time_out(Step step, Flight& flight);
   void mark_fault(Step step, const Attempt& attempt, const Refusal& refusal);

@@ -95,6 +95,39 @@ TEST_CASE("attempts: a worker's loss makes the request a suspect, and a second l
   CHECK(b.refused() == "poison");
 }
 
+TEST_CASE("attempts: a request whose two workers are silent runs nowhere else, and their answers count") {
+  for (const char* then : {"answers", "is heard", "has restarted", "has gone"}) {
+    CAPTURE(then);
+    Bench b;
+    Flight& flight = b.add();
+    b.attempts.execute(b.at(0), flight);
+    const NodeId first = b.node_of(flight);
+    b.lose(flight, true);
+    const NodeId second = b.node_of(flight);
+    REQUIRE(second != first);
+    b.lose(flight, true);
+    CHECK(b.refused() == "");
+    CHECK(b.retry_parked(10).empty());
+    CHECK(flight.attempts.size() == 2);
+    CHECK(b.flights.parked().size() == 1);
+    const std::string what = then;
+    if (what == "answers") {
+      CHECK(b.attempts.on_executed(b.at(20), b.worker(first), flight, b.result(flight)));
+    } else if (what == "has gone") {
+      b.attempts.cancel(b.at(20), flight);
+      CHECK(b.refused() == "client_gone");
+    } else {
+      const Incarnation process = what == "is heard" ? 5 : 6;
+      for (const NodeId node : {first, second}) b.beat(20, node, process);
+      for (const NodeId node : {first, second}) b.attempts.hear_alive({20}, node, process, 100);
+      const auto plans = b.retry_parked(20);
+      CHECK(plans.size() == (process == 5 ? 1 : 0));
+      CHECK(b.flights.size() == (process == 5 ? 1 : 0));  // poison
+      CHECK(b.flights.parked().size() == 0);
+    }
+  }
+}
+
 TEST_CASE("attempts: a suspect waits while the only other worker runs a suspect") {
   Bench b({1, 2});
   Flight& flight = b.add();
@@ -149,6 +182,21 @@ TEST_CASE("attempts: a plan goes back to the only worker, which was taken for lo
     CHECK((plans[0] == before) == silent);
     CHECK(b.attempts.on_executed(b.at(30), b.worker(1), flight, b.result(flight)));
   }
+}
+
+TEST_CASE("attempts: a silent worker whose connection breaks then has dropped the plan, too") {
+  Bench b({1, 2}, {600});
+  b.workers.lose(2);
+  Flight& flight = b.add();
+  b.attempts.execute(b.at(0), flight);
+  const RequestId before = flight.serial;
+  b.lose(flight, true);
+  const NodeId node = 1;
+  b.attempts.lose(b.at(5), {&node, 1}, "is gone");
+  b.beat(20, 1);
+  const auto plans = b.retry_parked(20);
+  REQUIRE(plans.size() == 1);
+  CHECK(plans[0] != before);
 }
 
 TEST_CASE("attempts: a plan whose only worker is lost is refused for that when the wait is over") {

@@ -31,6 +31,8 @@ std::vector<NodeId> Flight::tried_and_kept() const {
   return nodes;
 }
 
+bool Flight::may_run() const { return std::ranges::any_of(attempts, &Attempt::may_run); }
+
 void Flight::settle_plan(std::size_t chosen) {
   const auto first = plans.begin(), at = first + static_cast<std::ptrdiff_t>(chosen);
   std::rotate(first, at, at + 1);  // the others keep their order

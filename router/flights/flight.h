@@ -101,6 +101,7 @@ struct Flight {
   bool has_open_attempt() const;
   std::vector<NodeId> tried() const;
   std::vector<NodeId> tried_and_kept() const;  // without the workers that were lost
+  bool may_run() const;  // a worker that was lost by silence alone may have the plan still
   NodeId home_or(NodeId node) const { return workers.empty() ? node : workers.front(); }
   // Returns the work of one of its plans on a node, as far as the index's answer tells.
   placement::Work work_at(NodeId node, std::size_t plan) const {

@@ -42,6 +42,12 @@ void Flights::renumber(Step step, Flight& flight) {
   step.effects.set_timer(timer_of(flight.serial, TimerKind::deadline), flight.origin.deadline);
 }
 
+void Flights::note_dropped(std::span<const NodeId> nodes) {
+  for (auto& [serial, flight] : flights_)
+    for (Attempt& attempt : flight.attempts)
+      if (std::ranges::find(nodes, attempt.ticket.node) != nodes.end()) attempt.may_run = false;
+}
+
 void Flights::refuse(Step step, Flight& flight, Refusal refusal) {
   step.effects.count(Metric::tenant_refused, 1, tenants_[flight.tenant].name);
   outcomes_.refuse(step, flight.origin, std::move(refusal));

@@ -4,6 +4,7 @@
 // load.
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "router/flights/flight.h"
@@ -26,6 +27,8 @@ class Flights {
   // Gives the flight a new serial, because a worker ignores one that it has refused. It must not be queued,
   // and has no open attempt.
   void renumber(Step step, Flight& flight);
+  // The connections to these nodes broke, so that they drop the plans that they have not answered.
+  void note_dropped(std::span<const NodeId> nodes);
   // End the flight, which no longer exists afterwards.
   void refuse(Step step, Flight& flight, Refusal refusal);
   void close(Step step, Flight& flight);  // its answer was sent
