@@ -223,8 +223,10 @@ Refusal bad_message(std::string_view name, std::string what) {
           "a message " + std::string(name) + " of troupe.proto, whose strings are UTF-8"};
 }
 
-// Counts a message's fields by number without keeping any. Returns false if it is not a message.
-bool count_fields(std::string_view message, std::map<int, std::size_t>& counts) {
+// Calls `visit` with the number of each field of a message, and with its bytes if they have a length before
+// them. Returns false if it is not a message.
+template <class Visit>
+bool walk_fields(std::string_view message, const Visit& visit) {
   proto::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()),
                                  static_cast<int>(message.size()));
   constexpr std::uint32_t varint = 0, fixed64 = 1, delimited = 2, fixed32 = 5;
@@ -241,8 +243,34 @@ bool count_fields(std::string_view message, std::map<int, std::size_t>& counts) 
                                                     in.Skip(static_cast<int>(length))
                                               : false;
     if (!is_whole) return false;
-    ++counts[static_cast<int>(tag >> 3)];
+    const auto end = static_cast<std::size_t>(in.CurrentPosition());
+    visit(static_cast<int>(tag >> 3), message.substr(end - length, length));
   }
+}
+
+// Counts a message's fields by number without keeping any. Returns false if it is not a message.
+bool count_fields(std::string_view message, std::map<int, std::size_t>& counts) {
+  return walk_fields(message, [&](int number, std::string_view) { ++counts[number]; });
+}
+
+Refusal given_twice(std::string field) {
+  return {RefusalKind::malformed, "bad_message", "a key is given twice", std::move(field), "it once"};
+}
+
+// Finds a single field that comes twice in a history's feature. `type`: of the message.
+std::optional<Refusal> find_repeated_inside(std::string_view message, const proto::Descriptor& type) {
+  const auto* const features = type.FindFieldByName("event_features");
+  if (!features) return std::nullopt;
+  std::optional<Refusal> found;
+  std::size_t index = 0;
+  walk_fields(message, [&](int number, std::string_view feature) {
+    if (number != features->number() || found) return;
+    std::map<int, std::size_t> counts;
+    if (count_fields(feature, counts) && counts[v1::Feature::kNameFieldNumber] > 1)
+      found = given_twice("event_features[" + std::to_string(index) + "].name");
+    ++index;
+  });
+  return found;
 }
 
 template <class ProtoMessage>
@@ -291,7 +319,7 @@ std::optional<Refusal> find_too_many(const std::map<int, std::size_t>& counts, c
     if (field->is_repeated())
       sizes.push_back({field->name(), times});
     else if (times > 1)
-      return Refusal{RefusalKind::malformed, "bad_message", "a key is given twice", field->name(), "it once"};
+      return given_twice(field->name());
   }
   return find_long_list(sizes, limits);
 }
@@ -320,6 +348,7 @@ std::variant<ServerCall, Refusal> read_call(const char* kind, std::string_view m
   if (!count_fields(message, counts)) return bad_message(name, "it is not a message");
   ServerCall call{.kind = kind};
   call.fault = find_too_many<ProtoMessage, RouterMessage>(counts, config);
+  if (!call.fault) call.fault = find_repeated_inside(message, *ProtoMessage::descriptor());
   if (call.fault) return call;
   ProtoMessage asked;
   if (!asked.ParseFromArray(message.data(), static_cast<int>(message.size())))

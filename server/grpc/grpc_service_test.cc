@@ -121,6 +121,8 @@ TEST_SUITE("gRPC service") {
     };
     CHECK(fault(text_field(18, "warm")) == "bad_unknown_user");
     CHECK(fault(text_field(16, feature("\5") + number_field(9, 1))) == "unknown_field");
+    CHECK(fault(text_field(16, feature("\5")) + text_field(16, feature("\6") + text_field(1, "actions"))) ==
+          "bad_message");  // one feature with two names
     CHECK(fault(text_field(16, feature(varint(1588687728923)))) == "bad_timestamp");
     CHECK(fault(text_field(15, std::string(10'001, '\1'))) == "too_many_events");
     std::string many;
