@@ -68,9 +68,11 @@ class Embedding final : public Request {
 
 std::optional<Refusal> Embedding::take(const PromptForm& form, const RequestLimits& limits,
                                        const Features& features) {
-  if (!features.user)
-    return Refusal{RefusalKind::not_found, "unknown_user", "user \"" + request_.user + "\" has no profile",
-                   "input", "a user that was put or imported"};
+  if (!features.user) {
+    Refusal refusal = user_without_profile(request_.user, request_.tenant);
+    refusal.where = "input";
+    return refusal;
+  }
   profile_version_ = features.user->version;
   history_ = fit_history(form, *features.user, item_tokens);  // as many events as a ranking reads
   if (history_.tokens.empty())

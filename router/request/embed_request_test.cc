@@ -55,7 +55,10 @@ TEST_CASE("embedding: a user is read at the last event, behind the blocks of the
   const auto request = taken(of_user());
   CHECK(request->features()->user == "ann");
   const auto none = std::make_shared<const ListedCatalog>(std::vector<Item>{}, "catalog 1");
-  CHECK(request->take(item_form(), {}, {nullptr, none, {}})->code == "unknown_user");
+  const Refusal unknown = *request->take(item_form(), {}, {nullptr, none, {}});
+  CHECK(unknown.code == "unknown_user");
+  CHECK(unknown.where == "input");
+  CHECK(unknown.what == "user \"ann\" of tenant \"t\" has no profile");
   const auto empty = std::make_shared<const Profile>(Profile{3, {}, {}});
   CHECK(request->take(item_form(), {}, {empty, none, {}})->code == "empty_history");
   const auto profile = std::make_shared<const Profile>(Profile{7, {5, 6, 7}, {1, 1, 1}});
@@ -138,6 +141,9 @@ TEST_CASE("embedding: what the model cannot embed is refused") {
   PromptForm wide = text_form();
   wide.state = 600'000;  // numbers of one reply
   CHECK(fault(of_texts(), wide) == "too_many_items input");
+  bad = of_user();
+  bad.request_timestamp = 1'764'000'000'000;  // milliseconds
+  CHECK(fault(bad, item_form()) == "bad_timestamp request_timestamp");
   EmbedRequest nobody = of_user();
   nobody.user = "";
   CHECK(fault(nobody, item_form()) == "empty_user user");

@@ -288,6 +288,7 @@ Fault bad_embed_kind(const EmbedRequest& request, const PromptForm& form) {
 Fault validate(const EmbedRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_embed_kind(request, form)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
+  if (Fault fault = bad_timestamp(request.request_timestamp)) return fault;
   if (form.items_are_tokens()) return bad_asker(request, form, limits);
   const std::size_t most = std::min<std::size_t>(limits.score_items_max, embedding_numbers_max / form.state);
   if (request.texts.size() > most)
