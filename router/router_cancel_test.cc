@@ -40,6 +40,20 @@ TEST_CASE("cancel: a request that waits until a worker is usable gets its outcom
   CHECK(b.probe.started<FindFeatures>().empty());
 }
 
+TEST_CASE("cancel: a copy that waits until a worker is usable leaves the outcome to the request") {
+  Gone b(two_workers());
+  b.send(0, 1, 50'000);
+  REQUIRE(b.plans() == 1);
+  Heartbeat drains = beat_of(5);
+  drains.draining = true;
+  for (const NodeId node : {1, 2}) b.beat(1, node, drains);
+  b.rank(2, 1, "recompute", 50'000);
+  REQUIRE(b.probe.effects.list.empty());
+  b.cancel(3, 1);
+  CHECK(b.refused().empty());
+  CHECK(b.probe.sent<Cancel>().size() == 1);
+}
+
 TEST_CASE("cancel: a request that waits for a worker is never sent") {
   RouterConfig config = small_config();
   config.window = {0};

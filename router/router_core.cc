@@ -179,7 +179,9 @@ void RouterCore::on_message(Step step, Address from, Message&& message) {
 
 // A client has gone. Nothing is begun for it; a request that had its outcome, or has not come, is ignored.
 void RouterCore::on_cancel(Step step, Address from, RequestId id) {
-  if (early_.cancel(from, id)) return outcomes_.refuse(step, {from, id, step.now, step.now}, client_gone());
+  const bool early = early_.cancel(from, id);  // it may be a copy, whose outcome is the request's
+  if (early && !outcomes_.is_copy(from, id))
+    return outcomes_.refuse(step, {from, id, step.now, step.now}, client_gone());
   if (stored_data_.cancel(step, from, id)) return;
   if (Flight* flight = flights_.find(from, id)) attempts_.cancel(step, *flight);
 }
