@@ -46,8 +46,8 @@ std::string names_of(const std::vector<EventFeature>& features) {
 Fault check_values(const Feature& feature, const EventFeature& wanted, std::size_t events, bool in_order,
                    const std::string& where) {
   if (feature.values.size() != events)
-    return refuse("bad_feature", std::to_string(feature.values.size()) + " values", where,
-                  std::to_string(events) + ", one for each event");
+    return refuse("bad_feature", feature.name + " has " + std::to_string(feature.values.size()) + " values",
+                  where, std::to_string(events) + ", one for each event");
   for (std::size_t i = 0; i < events; ++i) {
     const bool follows = wanted.ascending && in_order && i > 0;
     const std::int64_t value = feature.values[i], least = follows ? feature.values[i - 1] : wanted.least;

@@ -81,7 +81,7 @@ TEST_CASE("store rows: events need exactly the model's features, one value per e
       with({{"times", {}}}) ==
       "unknown_feature features[0].name: the model takes no feature \"times\"; \"timestamps\", \"actions\"");
   CHECK(with({{"timestamps", {5, 6}}, actions}) ==
-        "bad_feature features[0].values: 2 values; 3, one for each event");
+        "bad_feature features[0].values: timestamps has 2 values; 3, one for each event");
   CHECK(with({{"timestamps", {5, 4, 6}}, actions}) ==
         "bad_feature features[0].values[1]: timestamps is 4; a number from 5 to 1000, not below the one "
         "before");
