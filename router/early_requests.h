@@ -23,6 +23,7 @@ class EarlyRequests {
   // Drops the request of a client that has gone. Returns false if it is not kept here.
   bool cancel(Address from, RequestId id);
   std::size_t size() const { return kept_.size(); }
+  Instant last_due() const { return kept_.back().until; }  // of the request kept last
 
  private:
   struct EarlyRequest {

@@ -33,11 +33,20 @@ TEST_CASE("cancel: a request that waits until a worker is usable gets its outcom
   Gone b(two_workers());
   for (const NodeId node : {1, 2}) b.probe.lose(0, node);
   b.rank(1, 1, "recompute", 50'000);
-  REQUIRE(b.probe.effects.list.empty());  // kept
+  REQUIRE(b.probe.sent<Refused>().empty());  // kept
   b.cancel(2, 1);
   CHECK(b.refused() == "unavailable client_gone");
   b.beat(3, 1, beat_of(5));
   CHECK(b.probe.started<FindFeatures>().empty());
+}
+
+TEST_CASE("early requests: one with a short budget is answered within it, though nothing else happens") {
+  Gone b(two_workers());
+  for (const NodeId node : {1, 2}) b.probe.lose(0, node);
+  b.rank(1, 1, "recompute", 100);
+  REQUIRE(b.probe.sent<Refused>().empty());
+  b.run_until(51);
+  CHECK(b.refused() == "unavailable no_worker");
 }
 
 TEST_CASE("cancel: a copy that waits until a worker is usable leaves the outcome to the request") {
@@ -48,7 +57,7 @@ TEST_CASE("cancel: a copy that waits until a worker is usable leaves the outcome
   drains.draining = true;
   for (const NodeId node : {1, 2}) b.beat(1, node, drains);
   b.rank(2, 1, "recompute", 50'000);
-  REQUIRE(b.probe.effects.list.empty());
+  REQUIRE(b.probe.started<FindFeatures>().empty());  // kept
   b.cancel(3, 1);
   CHECK(b.refused().empty());
   CHECK(b.probe.sent<Cancel>().size() == 1);

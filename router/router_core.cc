@@ -112,7 +112,9 @@ void RouterCore::step(Instant now, Event&& event, Effects& effects) {
   const Step step{now, next_id_, effects};
   forgive_stall(step);
   if (auto* received = std::get_if<Received>(&event)) {
-    if (!find_kind(received->message) || !early_.keep(now, *received))
+    if (find_kind(received->message) && early_.keep(now, *received))
+      effects.set_timer(early_timer, early_.last_due());
+    else
       on_message(step, received->from, std::move(received->message));
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(step, fired->timer);
@@ -235,6 +237,7 @@ void RouterCore::on_timer(Step step, std::uint64_t timer) {
   if (timer == start_timer) return on_start(step);
   if (timer == precompute_timer) return precompute_.on_timer(step);
   if (timer == beat_timer) return on_beat(step);
+  if (timer == early_timer) return;  // the step takes what is due
   if (Flight* flight = flights_.find(serial_of(timer))) return on_flight_timer(step, *flight, timer);
   stored_data_.on_deadline(step, serial_of(timer));
   replays_.on_deadline(step, serial_of(timer));

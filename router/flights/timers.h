@@ -4,7 +4,8 @@
 
 namespace troupe::router {
 
-inline constexpr std::uint64_t beat_timer = 2;  // start_timer and precompute_timer have smaller numbers
+// start_timer and precompute_timer have smaller numbers.
+inline constexpr std::uint64_t beat_timer = 2, early_timer = 3;
 
 enum class TimerKind : std::uint64_t { deadline, lookup, late };
 constexpr std::uint64_t timer_of(std::uint64_t serial, TimerKind kind) {
