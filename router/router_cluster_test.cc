@@ -72,9 +72,10 @@ TEST_CASE("versions: while the served versions are unknown, requests wait for a 
   c.probe.start(0);
   const auto question = c.probe.started<Coordinate>().at(0);
   c.rank(1, 1);
-  CHECK(c.probe.effects.list.empty());
+  CHECK(c.probe.sent<Refused>().empty());
+  CHECK(c.probe.started<FindFeatures>().empty());
   const RouterConfig config = coordinated();
-  c.probe.run_until(config.budget.us / 2 + config.heartbeat.us + 1);
+  c.probe.run_until(config.budget.us / 2 + 1);
   CHECK(c.refused() == "unavailable starting");
   const std::int64_t later = config.budget.us;
   c.rank(later, 2);
