@@ -2,15 +2,15 @@
 """Attacks the server of a running node over HTTP/1.1, HTTP/2 and gRPC, in one way after the other, while an
 honest client ranks.
 
-  tests/server/attack.py --troupe build/deploy/troupe                 # starts its own node on the demo world
-  tests/server/attack.py --troupe build/deploy/troupe --attacker stranger    # keys, of which the attacker has none
-  tests/server/attack.py --troupe build/deploy/troupe --attacker tenant      # keys, of which it has a tenant's
+  tests/server/attack.py --troupe build/deploy/troupe          # starts its own node on the demo world
+  tests/server/attack.py --troupe build/deploy/troupe --attacker stranger   # with keys; the attacker has none
+  tests/server/attack.py --troupe build/deploy/troupe --attacker tenant     # with keys; it has a tenant's
   tests/server/attack.py --server 127.0.0.1:8080 --pid PID --user u --candidates a,b    # a running node
 
-Prints resident memory before, during (maximum) and after each attack, how much the node logged, and the latency
-of honest requests alone and during the attack. Exit status 1 if the node ended, if memory grew more than 1.5
-times, if the 99th percentile is above 10 ms and more than 3 times that of alone, if the log grew by more than
-some 16 KiB a second, or if an honest request was refused. The
+Prints resident memory before, during (maximum) and after each attack, how much the node logged, the CPU time
+that node and attacker took, and the latency of honest requests alone and during the attack. Exit status 1 if
+the node ended, if memory grew more than 1.5 times, if the 99th percentile is above 10 ms and more than 3 times
+that of alone, if the log grew by more than some 16 KiB a second, or if an honest request was refused. The
 attacker uses its own addresses (127.0.0.2 and up), sends at most 1 Gbit/s, runs at a lower CPU priority, and
 takes at most half of a core.
 """
@@ -292,22 +292,23 @@ def run_attack(name, node, args):
     attacks(node.large, node.attackers_key)[name](wire, time.monotonic() + args.seconds)
 
 
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Held:
     """Stops and continues a process, so that it takes at most `share` of a core."""
 
     def __init__(self, process, share):
-        self.process, self.share = process, share
+        self.process, self.share, self.used = process, share, 0.0
         self.began, self.is_stopped = time.monotonic(), False
-
-    def used(self):
-        """Returns the seconds of CPU that the process has taken."""
-        with open(f"/proc/{self.process.pid}/stat") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def check(self):
         if self.process.is_alive():
-            self.stop(self.used() > self.share * (time.monotonic() - self.began))
+            self.used = cpu_seconds(self.process.pid)
+            self.stop(self.used > self.share * (time.monotonic() - self.began))
 
     def stop(self, is_stopped):
         if is_stopped != self.is_stopped:
@@ -366,8 +367,8 @@ def at(times, share):
 
 
 def measure(node, seconds, attack=None, args=None):
-    """Returns (sorted times, refused, reason, maximum resident memory) of honest requests during an
-    attack."""
+    """Returns (sorted times, refused, reason, maximum resident memory, the attacker's CPU time) of honest
+    requests during an attack."""
     tell = multiprocessing.Queue()
     helpers = [multiprocessing.Process(target=honest, args=(node, node.request, seconds, tell))]
     if attack:
@@ -386,7 +387,7 @@ def measure(node, seconds, attack=None, args=None):
         attacker.stop(False)
     for helper in helpers:
         helper.join()
-    return times, refused, why, most
+    return times, refused, why, most, attacker.used if attacker else 0.0
 
 
 def ask_score(node, items, tell=None):
@@ -480,7 +481,7 @@ def parse(argv):
         "--attacker",
         choices=("open", "stranger", "tenant"),
         default="open",
-        help="with --troupe: a node without keys, or one with keys of which the attacker has none or a tenant's",
+        help="with --troupe: open = a node without keys; else it has keys, and the attacker none or a tenant's",
     )
     parser.add_argument("--core", type=float, default=0.5, help="share of a core that the attacker may take")
     parser.add_argument(
@@ -503,7 +504,7 @@ def main(argv):
     faults, rows = [], []
     with Own(args, args.attacker) if args.troupe else Running(args) as node:
         warm_up(node)
-        alone, refused, why, _ = measure(node, max(4 if args.untimed else 10, args.seconds / 3))
+        alone, refused, why, *_ = measure(node, max(4 if args.untimed else 10, args.seconds / 3))
         if refused:
             print(f"refused without an attack: {why}")
             return 1
@@ -511,11 +512,11 @@ def main(argv):
         print(f"alone: P50 {at(alone, .5):.2f} ms, P99 {at(alone, .99):.2f} ms, resident {before:.1f} MiB")
         print(
             f"{'attack':<20} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} "
-            f"{'after MiB':>9} {'log KiB':>8}  exceeded"
+            f"{'after MiB':>9} {'log KiB':>8} {'node s':>7} {'att. s':>7}  exceeded"
         )
         for name in args.attacks.split(","):
-            logged = node.log_bytes()
-            times, refused, why, most = measure(node, args.seconds, name, args)
+            logged, used = node.log_bytes(), cpu_seconds(node.pid)
+            times, refused, why, most, attacker_s = measure(node, args.seconds, name, args)
             time.sleep(0.1 if args.untimed else 1)
             row = {
                 "attack": name,
@@ -525,6 +526,8 @@ def main(argv):
                 "refused": refused,
                 "most_mib": most,
                 "after_mib": resident(node.pid),
+                "node_cpu_s": cpu_seconds(node.pid) - used,
+                "attacker_cpu_s": attacker_s,
                 "log_kib": (node.log_bytes() - logged) / 1024,
                 "before_mib": before,
                 "alone_p50_ms": at(alone, 0.5),
@@ -548,7 +551,8 @@ def main(argv):
             faults += beyond
             print(
                 f"{name:<20} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {refused:8} {most:9.1f} "
-                f"{row['after_mib']:9.1f} {row['log_kib']:8.1f}  {', '.join(beyond) or '-'}",
+                f"{row['after_mib']:9.1f} {row['log_kib']:8.1f} {row['node_cpu_s']:7.1f} "
+                f"{row['attacker_cpu_s']:7.1f}  {', '.join(beyond) or '-'}",
                 flush=True,
             )
     if args.json:
