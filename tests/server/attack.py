@@ -481,7 +481,7 @@ def parse(argv):
         "--attacker",
         choices=("open", "stranger", "tenant"),
         default="open",
-        help="with --troupe: open = a node without keys; else it has keys, and the attacker none or a tenant's",
+        help="with --troupe: a node without keys, or with keys of which the attacker has none or a tenant's",
     )
     parser.add_argument("--core", type=float, default=0.5, help="share of a core that the attacker may take")
     parser.add_argument(
