@@ -2,14 +2,15 @@
 """Checks that the precomputed item blocks are those that requests look up.
 
   tests/precompute/precomputed.py --troupe build/deploy/troupe                     # as ctest runs it
-  tests/precompute/precomputed.py --troupe build/deploy/troupe --sets 500 --json FILE
+  tests/precompute/precomputed.py --troupe build/deploy/troupe --all --sets 500 --json FILE
 
 For each policy that reuses blocks of items, on a ranker with a discriminant (the demo) and on one that
 scores each candidate behind its own tokens (tiny-ranker-titles, if it is beside the checkout): a node is
 started, and once it says that all items are precomputed, it ranks fresh candidate sets for one user. After
 the first requests, which may write the user's own blocks, no request may write a block, and each must find
 its items. Where the configured policy looks up no item blocks, none may be computed. With --cluster, two
-cases run on a router and two workers that both have all items. Exit status 1 if a case is wrong.
+cases run on a router and two workers that both have all items. With --all, the policies that choose between
+both prefixes run, too, and with --cluster every case. Exit status 1 if a case is wrong.
 """
 import argparse
 import collections
@@ -74,6 +75,8 @@ CASES = [
     Case("demo", "item", PREFIXES, workers=2),
     Case("titles", "all_blocks+30:attention", CAUSAL, workers=2),
 ]
+# The candidates of these requests have more tokens than the history, so both policies choose items.
+BY_LENGTH = [Case(ranker, policy, PREFIXES) for ranker in ("demo", "titles") for policy in ("larger", "bat")]
 
 
 @dataclasses.dataclass
@@ -228,6 +231,15 @@ def run(case, served, sets, draw):
     return counted, wrong
 
 
+def cases_of(options):
+    """Returns the cases to run, all on one node or all on a cluster."""
+    cases = [case for case in CASES if options.cluster == (case.workers > 0)]
+    if not options.all:
+        return cases
+    on_node = [case for case in CASES if not case.workers] + BY_LENGTH
+    return [dataclasses.replace(case, workers=2) for case in on_node] if options.cluster else on_node
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -236,11 +248,10 @@ def main():
     parser.add_argument("--sets", type=int, default=20, help="candidate sets per case")
     parser.add_argument("--json", help="file for the counts")
     parser.add_argument("--cluster", action="store_true", help="run the cases of a cluster alone")
+    parser.add_argument("--all", action="store_true", help="run every policy, with --cluster on a cluster")
     options = parser.parse_args()
     results, failed = [], 0
-    for case in CASES:
-        if options.cluster != (case.workers > 0):
-            continue
+    for case in cases_of(options):
         if not RANKERS[case.ranker].model.exists():
             print(f"skipped: {case}: {RANKERS[case.ranker].model.name} is not beside the checkout")
             continue
