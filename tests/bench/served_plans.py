@@ -182,9 +182,8 @@ def show(result):
     rows = [("bench plans", REPAIRED, result["offline"])]
     rows += [("HTTP", system, measured) for system, measured in result["served"].items()]
     for where, system, measured in rows:
-        numbers = [
-            f"{name} {measured[name]['mean']:.3f} ± {measured[name]['standard_error']:.3f}" for name in BOUNDS
-        ]
+        of = {name: measured[name] for name in BOUNDS}
+        numbers = [f"{name} {one['mean']:.3f} ± {one['standard_error']:.3f}" for name, one in of.items()]
         plans = f"plans {dict(measured['plans'])}" if "plans" in measured else ""
         print(f"  {where:<12}{system:<28}{'  '.join(numbers)}  {plans}", flush=True)
 
