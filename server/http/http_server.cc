@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <random>
 #include <tuple>
 #include <utility>
@@ -244,7 +245,9 @@ HttpServer::Server::Server(HttpServerConfig c, Post p, MetricRegistry& m, LogSin
       rpc_acceptor(io),
       client_watch(io),
       pause(io),
-      readers(reader_threads(), bodies_waiting_max) {}
+      line_budget(8 * at_once_max(), 250 * at_once_max()),  // at most about a tenth of the thread's time
+      readers(reader_threads(), bodies_waiting_max),
+      line_readers(1, std::numeric_limits<std::size_t>::max()) {}
 
 HttpServer::Server::Waiting& HttpServer::Server::wait(std::int64_t us) {
   const RequestId id = ++last_id;

@@ -79,17 +79,13 @@ void HttpServer::Session::next_lines() {
   set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
   batch->lines = take_lines(*bulk, *body, places);
   bulk->read_bytes = batch->bytes();
-  if (server.reads_at_once(bulk->read_bytes)) {
+  if (server.reads_lines_at_once(bulk->read_bytes)) {
     route_lines(*bulk, *batch);
     return ask_lines(*batch);
   }
   book_bulk();
-  if (server.read_beside([self = shared_from_this(), batch] { self->route_lines(*self->bulk, *batch); },
-                         [self = shared_from_this(), batch] { self->ask_lines(*batch); }))
-    return;
-  for (std::size_t i = 0; i < batch->lines.size(); ++i)
-    batch->routed.push_back({too_much_kept(server.config)});
-  ask_lines(*batch);
+  server.read_lines_beside([self = shared_from_this(), batch] { self->route_lines(*self->bulk, *batch); },
+                           [self = shared_from_this(), batch] { self->ask_lines(*batch); });
 }
 
 // Takes at least one line, so that the request goes on: if its result does not fit, it is refused.

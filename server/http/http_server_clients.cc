@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/base/check.h"
 #include "server/http/http_server_bulk.h"
 #include "server/http/http_server_state.h"
 
@@ -22,19 +23,33 @@ constexpr std::size_t read_at_once_max = 32 << 10, text_at_once_max = 4 << 10;
 
 // ---- bodies ----
 
-bool HttpServer::Server::reads_at_once(std::size_t bytes) const {
+std::size_t HttpServer::Server::at_once_max() const {
   const auto has_text = [](const ServerModel& model) { return model.text.tokenizer != nullptr; };
   const bool texts = config.text.tokenizer || std::ranges::any_of(config.models, has_text);
-  return bytes <= (texts ? text_at_once_max : read_at_once_max);
+  return texts ? text_at_once_max : read_at_once_max;
+}
+
+bool HttpServer::Server::reads_at_once(std::size_t bytes) const { return bytes <= at_once_max(); }
+
+bool HttpServer::Server::reads_lines_at_once(std::size_t bytes) {
+  return reads_at_once(bytes) && line_budget.take(bytes, now_us());
 }
 
 // Frees what both functions hold on the server's thread. The guard keeps that thread until then.
+BodyReaders::Job HttpServer::Server::job_beside(std::function<void()> read, std::function<void()> then) {
+  return [this, read = std::move(read), then = std::move(then), guard = asio::make_work_guard(io)]() mutable {
+    read();
+    asio::post(io, [read = std::move(read), then = std::move(then)] { then(); });
+  };
+}
+
 bool HttpServer::Server::read_beside(std::function<void()> read, std::function<void()> then) {
-  return readers.run(
-      [this, read = std::move(read), then = std::move(then), guard = asio::make_work_guard(io)]() mutable {
-        read();
-        asio::post(io, [read = std::move(read), then = std::move(then)] { then(); });
-      });
+  return readers.run(job_beside(std::move(read), std::move(then)));
+}
+
+void HttpServer::Server::read_lines_beside(std::function<void()> read, std::function<void()> then) {
+  const bool runs = line_readers.run(job_beside(std::move(read), std::move(then)));
+  TROUPE_CHECK(runs, "jobs of lines have no bound of their own");
 }
 
 // ---- clients that have gone ----

@@ -44,7 +44,7 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
   batch->lines = stream.take_lines(bulk, *stream.body, session.places);
   bulk.read_bytes = batch->bytes();
   open_window(stream, batch->lines.empty());
-  if (server.reads_at_once(bulk.read_bytes)) {
+  if (server.reads_lines_at_once(bulk.read_bytes)) {
     stream.route_lines(bulk, *batch);
     return ask_lines(stream, *batch);
   }
@@ -55,12 +55,8 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
     open->http2->ask_lines(*kept, *batch);
     open->http2->pump();
   };
-  if (server.read_beside(
-          [kept = stream.shared_from_this(), batch] { kept->route_lines(*kept->bulk, *batch); }, then))
-    return;
-  for (std::size_t i = 0; i < batch->lines.size(); ++i)
-    batch->routed.push_back({too_much_kept(server.config)});
-  ask_lines(stream, *batch);
+  server.read_lines_beside(
+      [kept = stream.shared_from_this(), batch] { kept->route_lines(*kept->bulk, *batch); }, then);
 }
 
 // Lets the client send as many bytes again as were taken. While a window of lines is left, it need not; but a

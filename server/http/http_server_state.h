@@ -19,6 +19,7 @@
 #include "server/http/http_server_tls.h"
 #include "server/http/http_stream.h"
 #include "server/http/in_flight_limiter.h"
+#include "server/http/line_budget.h"
 #include "server/http/request_body.h"
 #include "server/http/tenant_pauses.h"
 #include "server/observability/observed_request.h"
@@ -114,9 +115,13 @@ struct HttpServer::Server {
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   // http_server_clients.cc
+  std::size_t at_once_max() const;              // largest body that this thread reads, in bytes
   bool reads_at_once(std::size_t bytes) const;  // false = a body of that size is read on another thread
+  bool reads_lines_at_once(std::size_t bytes);  // the same for lines of a bulk request, which share a budget
+  BodyReaders::Job job_beside(std::function<void()> read, std::function<void()> then);
   // Runs `read` on another thread and then `then` on this one. Returns false if too many bodies wait.
   bool read_beside(std::function<void()> read, std::function<void()> then);
+  void read_lines_beside(std::function<void()> read, std::function<void()> then);
   void watch(RequestId id, ConnectionLimiter::ConnectionId client);
   void look_at_clients();
   // Tells the router that nobody waits for the answer any more. The request counts until its answer has
@@ -164,7 +169,9 @@ struct HttpServer::Server {
   asio::steady_timer pause;              // between attempts to accept; later the deadline of closing
   std::map<RequestId, Waiting> waiting;  // as many as connections, and as `in_flight` allows
   std::thread thread;
+  LineBudget line_budget;
   BodyReaders readers;
+  BodyReaders line_readers;  // one job for each bulk request at most; they do not delay other bodies
 };
 
 // One request with its caller, over whatever protocol it came: it is checked, counted, routed and
