@@ -96,7 +96,7 @@ struct HttpServer::Http2Connection {
 };
 
 struct HttpServer::Http2Connection::Stream : HttpServer::Exchange, std::enable_shared_from_this<Stream> {
-  enum class At : std::uint8_t { reading, delayed, serving, writing };
+  enum class At : std::uint8_t { reading, queued, delayed, serving, writing };  // queued: for another thread
 
   Stream(Session& s, Http2StreamId number)
       : Exchange(s.server), session(s.weak_from_this()), id(number), from(s.from) {}

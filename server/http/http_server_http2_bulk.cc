@@ -48,10 +48,15 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
     stream.route_lines(bulk, *batch);
     return ask_lines(stream, *batch);
   }
+  // Until they are read, the connection may close for another that needs memory.
+  stream.at = Stream::At::queued;
+  update_state();
   book_bulk();
   const auto then = [kept = stream.shared_from_this(), batch] {
     const auto open = kept->session.lock();
     if (!open || kept->gone) return;
+    kept->at = Stream::At::serving;
+    open->http2->update_state();
     open->http2->ask_lines(*kept, *batch);
     open->http2->pump();
   };
