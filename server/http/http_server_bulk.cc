@@ -79,6 +79,7 @@ void HttpServer::Session::next_lines() {
   set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
   batch->lines = take_lines(*bulk, *body, places);
   bulk->read_bytes = batch->bytes();
+  if (const auto us = refuse_lines(*bulk, *batch)) return ask_lines_later(batch, *us);
   if (server.reads_lines_at_once(bulk->read_bytes)) {
     route_lines(*bulk, *batch);
     return ask_lines(*batch);
@@ -122,6 +123,19 @@ void HttpServer::Exchange::route_lines(const Bulk& bulk, Batch& batch) const {
   }
 }
 
+std::optional<std::int64_t> HttpServer::Exchange::refuse_lines(const Bulk& bulk, Batch& batch) {
+  if (bulk.kind != BulkKind::rankings || batch.lines.empty()) return std::nullopt;
+  const TenantPauses::StoredRefusal* const reported = server.pauses.find(asked.tenant, server.now_us());
+  if (!reported) return std::nullopt;
+  batch.refused = Answer::of(*reported);
+  std::int64_t us = 0;
+  for (std::size_t i = 0; i < batch.lines.size(); ++i) {
+    server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
+    us = server.pauses.refusal_delay_us(asked.tenant, server.now_us());
+  }
+  return us;
+}
+
 RoutedBody HttpServer::Exchange::route_line(const Bulk& bulk, const std::string& line) const {
   const HttpServerConfig& config = server.config;
   HttpRequest request{asked.method, asked.target, line, asked.tenant};
@@ -139,11 +153,28 @@ void HttpServer::Exchange::Bulk::keep_lines(Batch& batch) {
   batch.lines.clear();
 }
 
+// The connection counts as waiting: it may be closed for another meanwhile.
+void HttpServer::Session::ask_lines_later(std::shared_ptr<Batch> batch, std::int64_t us) {
+  if (us == 0) return ask_lines(*batch);
+  places.waits(connection_id);
+  awaits_refusal = true;
+  refusal_timer.expires_after(microseconds(us));
+  refusal_timer.async_wait([self = shared_from_this(), batch = std::move(batch)](beast::error_code) {
+    self->awaits_refusal = false;
+    if (self->stream.is_open()) self->ask_lines(*batch);
+  });
+}
+
 void HttpServer::Session::ask_lines(Batch& batch) {
-  if (server.closing) batch.routed.clear();
-  bulk->keep_lines(batch);
   bulk->read_bytes = 0;
   bulk->asks = true;  // lines that are refused at once are answered in between
+  if (batch.refused) {
+    for (std::size_t i = 0; i < batch.lines.size(); ++i)
+      line_is_answered(bulk->begin_line(), *batch.refused, "");
+    batch.lines.clear();
+  }
+  if (server.closing) batch.routed.clear();
+  bulk->keep_lines(batch);
   for (RoutedBody& routed : batch.routed) ask_line(std::move(routed));
   bulk->asks = false;
   if (bulk->open == 0) write_results();
@@ -151,9 +182,7 @@ void HttpServer::Session::ask_lines(Batch& batch) {
 
 void HttpServer::Session::ask_line(RoutedBody routed) {
   auto* message = std::get_if<Message>(&routed.route);
-  const std::size_t index = bulk->results.size();
-  ++bulk->lines, ++bulk->open;
-  bulk->results.push_back({.expected_bytes = bulk->result_bytes});
+  const std::size_t index = bulk->begin_line();
   book_bulk();
   if (const auto* refusal = std::get_if<Refusal>(&routed.route))
     return line_is_answered(index, Answer::of(*refusal), "");

@@ -28,6 +28,12 @@ struct HttpServer::Exchange::Bulk {
   void write_part(std::string head, const std::string& end, bool chunked, bool last);
   // Keeps the lines that were not routed for the next batch.
   void keep_lines(Batch& batch);
+  // Counts a line that is being answered, and makes room for its result. Returns its index in `results`.
+  std::size_t begin_line() {
+    ++lines, ++open;
+    results.push_back({.expected_bytes = result_bytes});
+    return results.size() - 1;
+  }
   bool waits(const RequestBody& body) const { return !later.empty() || !body.text().empty(); }
 
   BulkKind kind = BulkKind::users;
@@ -55,6 +61,7 @@ struct HttpServer::Exchange::Batch {
 
   std::vector<std::string> lines;
   std::vector<RoutedBody> routed;
+  std::optional<Answer> refused;  // of all lines, which are not read: their tenant floods
 };
 
 }  // namespace troupe::server

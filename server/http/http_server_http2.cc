@@ -89,6 +89,7 @@ void HttpServer::Http2Connection::Stream::note_gone(Answer answer) {
 // client.
 void HttpServer::Http2Connection::Stream::withdraw() {
   gone = true;
+  if (pacing) pacing->cancel();  // frees what waits with it
   for (const RequestId request : std::exchange(requests, {}))
     if (server.withdraw(request)) ++abandoned, server.in_flight.abandon(from);
 }

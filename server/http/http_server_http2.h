@@ -66,6 +66,7 @@ struct HttpServer::Http2Connection {
   void begin_bulk(Stream& stream, BulkKind kind);
   void next_lines(Stream& stream);
   void open_window(Stream& stream, bool needs_bytes);
+  void ask_lines_later(Stream& stream, std::shared_ptr<Exchange::Batch> batch, std::int64_t us);
   void ask_lines(Stream& stream, Exchange::Batch& batch);
   void ask_line(Stream& stream, RoutedBody routed);
   void line_is_answered(Stream& stream, std::size_t index, const Answer& answer);

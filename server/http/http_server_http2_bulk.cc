@@ -1,6 +1,7 @@
 // Serves a request of many lines over HTTP/2: as over HTTP/1.1, some lines are with the actors at a
 // time, and the client's window stays closed while their results are not sent.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "server/formats/bulk_results.h"
@@ -8,6 +9,8 @@
 #include "server/http/http_server_http2.h"
 
 namespace troupe::server {
+
+using std::chrono::microseconds;
 
 namespace {
 
@@ -44,6 +47,7 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
   batch->lines = stream.take_lines(bulk, *stream.body, session.places);
   bulk.read_bytes = batch->bytes();
   open_window(stream, batch->lines.empty());
+  if (const auto us = stream.refuse_lines(bulk, *batch)) return ask_lines_later(stream, batch, *us);
   if (server.reads_lines_at_once(bulk.read_bytes)) {
     stream.route_lines(bulk, *batch);
     return ask_lines(stream, *batch);
@@ -71,12 +75,33 @@ void HttpServer::Http2Connection::open_window(Stream& stream, bool needs_bytes) 
   protocol.consume(stream.id, std::exchange(stream.unconsumed, 0));
 }
 
+void HttpServer::Http2Connection::ask_lines_later(Stream& stream, std::shared_ptr<Exchange::Batch> batch,
+                                                  std::int64_t us) {
+  if (us == 0) return ask_lines(stream, *batch);
+  stream.at = Stream::At::delayed;
+  update_state();
+  stream.pacing = std::make_unique<asio::steady_timer>(server.io, microseconds(us));
+  stream.pacing->async_wait([kept = stream.shared_from_this(), batch = std::move(batch)](beast::error_code) {
+    const auto open = kept->session.lock();
+    if (!open || kept->gone) return;
+    kept->at = Stream::At::serving;
+    open->http2->update_state();
+    open->http2->ask_lines(*kept, *batch);
+    open->http2->pump();
+  });
+}
+
 void HttpServer::Http2Connection::ask_lines(Stream& stream, Exchange::Batch& batch) {
   Exchange::Bulk& bulk = *stream.bulk;
-  if (server.closing) batch.routed.clear();
-  bulk.keep_lines(batch);
   bulk.read_bytes = 0;
   bulk.asks = true;  // lines that are refused at once are answered in between
+  if (batch.refused) {
+    for (std::size_t i = 0; i < batch.lines.size(); ++i)
+      line_is_answered(stream, bulk.begin_line(), *batch.refused);
+    batch.lines.clear();
+  }
+  if (server.closing) batch.routed.clear();
+  bulk.keep_lines(batch);
   for (RoutedBody& routed : batch.routed) ask_line(stream, std::move(routed));
   bulk.asks = false;
   if (bulk.open == 0) write_results(stream);
@@ -84,9 +109,7 @@ void HttpServer::Http2Connection::ask_lines(Stream& stream, Exchange::Batch& bat
 
 void HttpServer::Http2Connection::ask_line(Stream& stream, RoutedBody routed) {
   Exchange::Bulk& bulk = *stream.bulk;
-  const std::size_t index = bulk.results.size();
-  ++bulk.lines, ++bulk.open;
-  bulk.results.push_back({.expected_bytes = bulk.result_bytes});
+  const std::size_t index = bulk.begin_line();
   book_bulk();
   if (const auto* refusal = std::get_if<Refusal>(&routed.route))
     return line_is_answered(stream, index, Answer::of(*refusal));

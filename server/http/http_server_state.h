@@ -212,6 +212,8 @@ struct HttpServer::Exchange {
   std::optional<Refusal> reject_if_key_is_gone(Bulk& bulk);
   std::vector<std::string> take_lines(Bulk& bulk, RequestBody& body, const ConnectionLimiter& among) const;
   void route_lines(const Bulk& bulk, Batch& batch) const;  // callable from a reader's thread
+  // Refuses the lines unread if their tenant is paused. Returns the delay in microseconds of the refusals.
+  std::optional<std::int64_t> refuse_lines(const Bulk& bulk, Batch& batch);
   RoutedBody route_line(const Bulk& bulk, const std::string& line) const;
 
   Server& server;  // outlives every exchange: it owns the loop that holds them
@@ -250,6 +252,7 @@ struct HttpServer::Session : HttpServer::Exchange, std::enable_shared_from_this<
   // http_server_bulk.cc: requests of many lines
   void begin_bulk();
   void next_lines();
+  void ask_lines_later(std::shared_ptr<Batch> batch, std::int64_t us);
   void ask_lines(Batch& batch);
   void ask_line(RoutedBody routed);
   void line_is_answered(std::size_t index, const Answer& answer, const std::string& row);

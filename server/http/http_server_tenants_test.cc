@@ -84,6 +84,28 @@ TEST_SUITE("HTTP server, tenant floods") {
           std::chrono::microseconds(50 * TenantPauses::refusal_interval_us));
   }
 
+  TEST_CASE("tenant floods: lines of a paused tenant are refused unread, at the same rate") {
+    Flooded f;
+    f.full = false;
+    const auto lines = [&f](int count) {
+      std::string body;
+      for (int i = 0; i < count; ++i) body += "no JSON\n";
+      f.flood.send(
+          "POST /v1/rank HTTP/1.1\r\nhost: localhost\r\nx-troupe-tenant: flood\r\n"
+          "content-type: application/x-ndjson\r\ncontent-length: " +
+          std::to_string(body.size()) + "\r\n\r\n" + body);
+      return f.flood.read_until("{\"lines\":" + std::to_string(count));
+    };
+    const std::string refused = lines(2);
+    CHECK(has(refused, "{\"line\":1,\"status\":429,"));
+    CHECK(has(refused, "{\"line\":2,\"status\":429,"));
+    CHECK(has(refused, "tenant_overloaded"));
+    const auto began = std::chrono::steady_clock::now();
+    lines(static_cast<int>(TenantPauses::refusals_at_once) + 64);
+    CHECK(std::chrono::steady_clock::now() - began >=
+          std::chrono::microseconds(20 * TenantPauses::refusal_interval_us));
+  }
+
   TEST_CASE("tenant floods: a closing server sends the delayed refusals") {
     Flooded f;
     f.refuse(TenantPauses::refusals_at_once);
