@@ -7,10 +7,10 @@
 
 A run needs a build folder of the tree (ninja) and does not change it. Only the files with mutants are
 compiled again, into FOLDER, with both bodies of each mutated function (tests/mutation/switched.py); the
-programs are linked from them and the libraries of the build. TROUPE_BUG chooses the mutant. First each paper's
-short form must pass without any. --json keeps what was noticed, and which bounds were missed; `--check`
-compares that file with the table, so that a new or changed mutant has to be run. `--check` is part of ctest
-papers_checks.
+programs are linked from them and the libraries of the build. TROUPE_BUG chooses the mutant. First each
+paper's short form must pass without any. --json keeps what was noticed, and which bounds were missed;
+`--check` compares that file with the table, so that a new or changed mutant has to be run. `--check` is part
+of ctest papers_checks.
 """
 
 import argparse

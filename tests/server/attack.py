@@ -10,9 +10,9 @@ honest client ranks.
 Prints resident memory before, during (maximum) and after each attack, how much the node logged, the CPU time
 that node and attacker took, and the latency of honest requests alone and during the attack. Exit status 1 if
 the node ended, if memory grew more than 1.5 times, if the 99th percentile is above 10 ms and more than 3
-times that of alone, if the log grew by more than some 16 KiB a second, or if an honest request was refused. The
-attacker uses its own addresses (127.0.0.2 and up), sends at most 1 Gbit/s, runs at a lower CPU priority, and
-takes at most half of a core.
+times that of alone, if the log grew by more than some 16 KiB a second, or if an honest request was refused.
+The attacker uses its own addresses (127.0.0.2 and up), sends at most 1 Gbit/s, runs at a lower CPU
+priority, and takes at most half of a core.
 """
 import argparse
 import http.client
