@@ -240,7 +240,8 @@ void Attempts::retry_parked(Step step) {
       parked.park(entry);
     } else if (flight->attempts.empty()) {
       execute(step, *flight);
-    } else if (!retry(step, *flight, entry.free, entry.refusal) && !flight->has_open_attempt()) {
+    } else if (!retry(step, *flight, entry.free, entry.refusal) && !flight->has_open_attempt() &&
+               !flight->may_run()) {  // a worker that may still run it may answer before the deadline
       flights_.refuse(step, *flight, entry.refusal);
     }
   }
@@ -393,7 +394,7 @@ void Attempts::lose(Step step, Flight& flight, std::span<const NodeId> nodes, co
   // Two workers are silent, which may live: the flight waits for an answer or for proof.
   workers_.forget(last->ticket);
   last->state = Attempt::State::over;
-  flights_.parked().park({flight.serial, true, refusal});
+  flights_.parked().park({flight.serial, false, refusal});
 }
 
 }  // namespace troupe::router
