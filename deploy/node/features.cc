@@ -86,6 +86,7 @@ std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder,
   options.refuses = std::move(calls.refuses);
   options.on_loss = std::move(calls.on_loss);
   options.on_risk = std::move(calls.on_risk);
+  options.on_item_sources = std::move(calls.on_item_sources);
   return std::make_unique<RedisFeaturePort>(std::move(options), limits, std::move(name_item));
 }
 

@@ -30,6 +30,7 @@ struct RedisCalls {
   std::function<std::string(const std::string& made_for)> refuses;
   std::function<void(const std::string& what)> on_loss;
   std::function<void(const std::string& what)> on_risk;
+  std::function<void(const ItemSources&)> on_item_sources;
 };
 
 // `folder` must outlive the result; it may be null if the features are in Redis. `connections` is the

@@ -207,7 +207,8 @@ void LocalNode::open_router(ServedModel& model) {
          return describe_mismatch(noted, present, model.config);
        },
        [this](const std::string& what) { report_loss(what); },
-       [this](const std::string& what) { report_eviction_risk(what); }},
+       [this](const std::string& what) { report_eviction_risk(what); },
+       [this](const ItemSources& sources) { count_item_sources(sources); }},
       model.name);
   model.features = std::make_unique<CachedFeatures>(std::move(store), cached);
   claim_rows(*model.features, present, model.config, [this](const std::string& what) {
@@ -262,6 +263,13 @@ void LocalNode::report_loss(const std::string& what) const {
   const std::vector<LogField> fields{
       {"why", what}, {"expected", "a Redis that keeps acknowledged writes; import the data again"}};
   if (log_) log_(LogLevel::error, "main", "features_lost", fields);
+}
+
+void LocalNode::count_item_sources(const ItemSources& sources) const {
+  if (!metrics_) return;
+  metrics_->record(Metric::feature_items_cached, static_cast<double>(sources.cached));
+  metrics_->record(Metric::feature_items_stale, static_cast<double>(sources.stale));
+  metrics_->record(Metric::feature_items_read, static_cast<double>(sources.read));
 }
 
 // Redis drops rows as soon as it has too little memory.

@@ -102,6 +102,7 @@ class LocalNode {
   std::set<std::string> recorded_models() const;
   void report_loss(const std::string& what) const;
   void report_eviction_risk(const std::string& what) const;
+  void count_item_sources(const ItemSources& sources) const;
   void report_coordination_loss(const std::string& what, const std::string& why) const;
   void add_worker_to(Host& host, const NodeCores& cores, const DegradedReasons& reasons);
   ItemArea sized_item_area(bool has_rows);

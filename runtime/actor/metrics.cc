@@ -37,6 +37,10 @@ constexpr std::string_view rows_fetched_help =
     "Rows of sharded tables that missed in the pool's row pages, by where they were found: this node's "
     "memory, another node's memory, or the table.";
 constexpr std::string_view by_tenant = "tenant", other_values = "(others)";
+constexpr std::string_view feature_items_help =
+    "Items that requests wanted while features.items is cached, by where they came from: the cache, the "
+    "cache "
+    "after their expiry (stale), or Redis (store), which includes refreshes of stale ones.";
 constexpr std::string_view features_help =
     "Requests answered without a profile read from the store, by what was used: a cached profile, a stale "
     "one, none (missing: not known yet; unknown: not stored), or the request's own history (request).";
@@ -222,6 +226,9 @@ constexpr MetricRow rows[] = {
     {features_missing, counter, "troupe_features_total", "from=\"missing\"", features_help},
     {features_unknown, counter, "troupe_features_total", "from=\"unknown\"", features_help},
     {features_own, counter, "troupe_features_total", "from=\"request\"", features_help},
+    {feature_items_cached, counter, "troupe_feature_items_total", "from=\"cache\"", feature_items_help},
+    {feature_items_stale, counter, "troupe_feature_items_total", "from=\"stale\"", feature_items_help},
+    {feature_items_read, counter, "troupe_feature_items_total", "from=\"store\"", feature_items_help},
     {index_blocks, gauge, "troupe_index_blocks", "", "Blocks in the index of cache-meta."},
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {store_damages, counter, "troupe_store_damages_total", "",

@@ -31,6 +31,13 @@ struct ExpiryOptions {
   Duration asking{1'000'000};  // time limit of a reading: after it another caller may read
 };
 
+// Items of requests, by where a request had them from.
+struct ItemSources {
+  std::uint64_t cached = 0;  // the cache, within the expiry
+  std::uint64_t stale = 0;   // the cache, after it
+  std::uint64_t read = 0;    // the remote store
+};
+
 // Returns the memory that an entry of the cache takes. `item` null: an entry without one.
 std::size_t cached_bytes(const std::string& key, const StoredItem* item);
 

@@ -100,6 +100,9 @@ bool is_of_model(Metric metric) {
     case user_page_less:
     case row_page_less:
     case features_lost:
+    case feature_items_cached:
+    case feature_items_stale:
+    case feature_items_read:
     case coordination_losses:
     case store_refuses:
     case index_blocks:

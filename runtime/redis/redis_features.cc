@@ -43,8 +43,9 @@ Instant present() {
 
 std::unique_ptr<RedisItems> items_of(const RedisFeatureOptions& options, const FeatureLimits& limits,
                                      const NameItem& name_item) {
-  return options.cached_items ? std::make_unique<RedisItems>(limits, name_item, *options.cached_items)
-                              : nullptr;
+  return options.cached_items
+             ? std::make_unique<RedisItems>(limits, name_item, *options.cached_items, options.on_item_sources)
+             : nullptr;
 }
 
 // Returns the items that an answer needs: those asked for, and those of the request's own history.

@@ -76,6 +76,7 @@ struct RedisFeatureOptions {
   // Not null: items are read one by one and cached, so that the catalog may be larger than this router.
   std::optional<ExpiryOptions> cached_items = {};
   Freshness items_usual = Freshness::exact;  // of cached items, for requests that do not say
+  RedisItems::OnSources on_item_sources;     // of cached items
   // Redis lacks writes it had; called from any slot
   std::function<void(const std::string& what)> on_loss;
   // Redis may evict rows; said once for each run and policy, from any slot

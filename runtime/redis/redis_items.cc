@@ -11,7 +11,8 @@ OrRedisFailure<ItemPoint> RedisItems::read(RedisConnectionPool::Session& session
                                            const std::string& user, std::span<const std::string> items,
                                            Freshness freshness, Instant now, RedisPipeline* behind) {
   CatalogWriter catalog;
-  const ItemQuestion question{user, take_known(items, freshness, now, catalog)};
+  ItemSources sources;
+  const ItemQuestion question{user, take_known(items, freshness, now, catalog, sources)};
   std::vector<RedisCommand> commands{ask_items(keys, question)};
   if (behind) commands.insert(commands.end(), behind->commands.begin(), behind->commands.end());
   auto answer = session.run(commands);
@@ -38,6 +39,7 @@ OrRedisFailure<ItemPoint> RedisItems::read(RedisConnectionPool::Session& session
   read.point.profiles = page->profiles;
   read.point.made_for = std::move(page->made_for);
   note(read.point.at, page->items);
+  report(sources);
   read.catalog = catalog.publish(page->version);
   return read;
 }
@@ -46,14 +48,19 @@ StoredCatalogPointer RedisItems::find(std::span<const std::string> items, Freshn
   const std::uint64_t version = position().version;
   if (freshness == Freshness::exact || position().run.empty()) return nullptr;
   CatalogWriter catalog;
-  if (!take_known(items, freshness, now, catalog).empty()) return nullptr;
+  ItemSources sources;
+  if (!take_known(items, freshness, now, catalog, sources).empty()) return nullptr;
+  report(sources);
   return catalog.publish(version);
 }
 
 // An item that is known to be absent is known. For `exact`, no item is.
 std::vector<std::string> RedisItems::take_known(std::span<const std::string> items, Freshness freshness,
-                                                Instant now, CatalogWriter& catalog) {
-  if (freshness == Freshness::exact) return {items.begin(), items.end()};
+                                                Instant now, CatalogWriter& catalog, ItemSources& sources) {
+  if (freshness == Freshness::exact) {
+    sources.read = items.size();
+    return {items.begin(), items.end()};
+  }
   std::vector<std::string> missing, stale;
   for (const std::string& id : items) {
     const ExpiringItems::Lookup known = cache_.find(id, now, freshness == Freshness::behind);
@@ -61,8 +68,10 @@ std::vector<std::string> RedisItems::take_known(std::span<const std::string> ite
                         (freshness == Freshness::behind && known.of == Features::Source::stale);
     if (!usable) {
       missing.push_back(id);
+      ++sources.read;
       continue;
     }
+    ++(known.of == Features::Source::cache ? sources.cached : sources.stale);
     if (known.row) catalog.put(known.row->item, known.row->catalog);
     if (known.ask) stale.push_back(id);
   }
@@ -70,6 +79,10 @@ std::vector<std::string> RedisItems::take_known(std::span<const std::string> ite
   for (std::string& id : stale)
     if (stale_.size() < stale_max) stale_.insert(std::move(id));
   return missing;
+}
+
+void RedisItems::report(const ItemSources& sources) const {
+  if (on_sources_) on_sources_(sources);
 }
 
 RedisItems::Found RedisItems::item_of(const std::string& id, const std::optional<std::string>& record,

@@ -8,7 +8,9 @@
 // - wait: items that were read within the expiry come from the cache; the others are read, together.
 // - behind: stale items are used, too, and read afterwards (take_stale()). Items of which nothing is known
 //   are read as for `wait`: a candidate without tokens could not be ranked.
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <span>
@@ -30,8 +32,14 @@ class RedisItems {
  public:
   static constexpr std::size_t stale_max = 4096;  // stale items remembered for take_stale()
 
-  RedisItems(const FeatureLimits& limits, NameItem name_item, const ExpiryOptions& options)
-      : limits_(limits), name_item_(std::move(name_item)), cache_(options) {}
+  using OnSources = std::function<void(const ItemSources&)>;  // called once per request, from any slot
+
+  RedisItems(const FeatureLimits& limits, NameItem name_item, const ExpiryOptions& options,
+             OnSources on_sources = {})
+      : limits_(limits),
+        name_item_(std::move(name_item)),
+        cache_(options),
+        on_sources_(std::move(on_sources)) {}
 
   // Reads the user's row (`user`: as of RedisCatalog::ask) and the items that are not known well enough for
   // `freshness`, which is not `configured`. After a failure `session` cannot be used any more. Replies to
@@ -53,15 +61,17 @@ class RedisItems {
 
  private:
   using Found = ExpiringItems::RowPointer;
-  // Splits the wanted items: known ones go into `catalog`, the others are returned.
+  // Splits the wanted items: known ones go into `catalog`, the others are returned. Counts both.
   std::vector<std::string> take_known(std::span<const std::string> items, Freshness freshness, Instant now,
-                                      CatalogWriter& catalog);
+                                      CatalogWriter& catalog, ItemSources& sources);
+  void report(const ItemSources& sources) const;
   Found item_of(const std::string& id, const std::optional<std::string>& record, std::uint64_t version);
   void note(const CatalogPosition& at, std::uint64_t items);
 
   const FeatureLimits limits_;
   const NameItem name_item_;
   ExpiringItems cache_;
+  const OnSources on_sources_;
   std::atomic<std::uint64_t> bad_records_ = 0;
   mutable std::mutex mutex_;  // guards the following
   CatalogPosition position_;

@@ -102,6 +102,41 @@ TEST_CASE("Redis items: a request for stale items does not wait, and they are re
   CHECK(read->item(read->find("a")).tokens[0] == 6);
 }
 
+TEST_CASE("Redis items: where requests had their items from is counted") {
+  if (!RedisTestServer::is_installed()) return;
+  RedisTestServer server;
+  Router other(options_at(server.address()));
+  other.write(item("a", 5)), other.write(item("b", 6));
+  ItemSources all;
+  const auto counting = [&](Duration expiry) {
+    RedisFeatureOptions options = items_at(server.address(), Freshness::behind, expiry);
+    options.on_item_sources = [&](const ItemSources& of) {
+      all = {all.cached + of.cached, all.stale + of.stale, all.read + of.read};
+    };
+    return options;
+  };
+  RedisFeaturePort items(counting({3'600'000'000}), limits, name_item);
+  RedisFeaturePort expired(counting({1}), limits, name_item);
+  const auto counted = [&](RedisFeaturePort& port, std::vector<std::string> wanted, Freshness freshness) {
+    all = {};
+    port.run(FindFeatures{.items = std::move(wanted), .freshness = freshness}, 0);
+    return std::to_string(all.cached) + " cached, " + std::to_string(all.stale) + " stale, " +
+           std::to_string(all.read) + " read";
+  };
+  CHECK(counted(items, {"a"}, Freshness::exact) == "0 cached, 0 stale, 1 read");
+  CHECK(counted(items, {"a", "b", "gone"}, Freshness::wait) == "1 cached, 0 stale, 2 read");
+  CHECK(counted(items, {"a", "b", "gone"}, Freshness::exact) == "0 cached, 0 stale, 3 read");
+  CHECK(counted(expired, {"a", "b"}, Freshness::wait) == "0 cached, 0 stale, 2 read");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));  // past the expiry
+  all = {};
+  CHECK(expired.catalog_with(std::vector<std::string>{"a", "b"}, true));
+  CHECK(all.stale == 2);
+  CHECK(all.cached + all.read == 0);
+  CHECK(expired.catalog_with(std::vector<std::string>{"a", "c"}, true) ==
+        nullptr);  // to be read by a request
+  CHECK(all.stale == 2);
+}
+
 TEST_CASE("Redis items: the items of a request's own history are read, too") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
