@@ -130,6 +130,7 @@ actors::InferenceConfig Cluster::drawn_inference() const {
   c.slots = scenario_.slots;
   c.queue_max = scenario_.queue_max;
   c.batch_tokens_max = scenario_.batch_tokens_max;
+  c.batch_wait = scenario_.batch_wait;
   c.costs = unit_costs();
   c.nominal_pace =
       scenario_.hardware ? placement::pace_of(scenario_.hardware->device, scenario_.hardware->shape) : pace();

@@ -123,6 +123,11 @@ void draw_shares(std::uint64_t seed, Scenario& s) {
   s.turn = {draw_setting(random, "router.quantum", 1'000, 30'000)};
 }
 
+void draw_waiting(std::uint64_t seed, Scenario& s) {
+  RandomStream random(seed, 0xba7c4);
+  if (chance(random, 0.25)) s.batch_wait = {draw_setting(random, "inference.batch_wait", 1'000, 30'000)};
+}
+
 // User and item blocks keep their relative shares of the remaining pages.
 void draw_rows(std::uint64_t seed, Scenario& s) {
   RandomStream random(seed, 0x4055);
@@ -445,6 +450,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_checks(seed, s);
   draw_verification(seed, s);
   draw_shares(seed, s);
+  draw_waiting(seed, s);
   draw_kind(seed, s);
   draw_expiry(seed, s);
   s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
@@ -468,7 +474,7 @@ std::string describe(const Scenario& s) {
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u executors, "
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
-      "%zu faults in %.1f s%s%s%s%s%s%s%s",
+      "%zu faults in %.1f s%s%s%s%s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages, s.page_tokens, s.slots,
       static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
@@ -477,9 +483,9 @@ std::string describe(const Scenario& s) {
       s.shards          ? "; tables spread over workers, rows in the pool"
       : s.page_rows > 0 ? "; rows of tables in the pool"
                         : "",
-      s.overlap ? "; overlap" : "", s.scores_each ? "; scores behind each candidate" : "",
-      s.split.empty() ? "" : "; split ", s.split.c_str(),
-      s.models > 1 ? ("; " + std::to_string(s.models) + " models").c_str() : "");
+      s.overlap ? "; overlap" : "", s.batch_wait.us > 0 ? "; batches wait" : "",
+      s.scores_each ? "; scores behind each candidate" : "", s.split.empty() ? "" : "; split ",
+      s.split.c_str(), s.models > 1 ? ("; " + std::to_string(s.models) + " models").c_str() : "");
   return text;
 }
 

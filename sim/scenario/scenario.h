@@ -62,6 +62,7 @@ struct Scenario {
   std::vector<double> tenant_weights;  // of the first tenants; the others have weight 1
   std::uint32_t tenants_max = 256;     // tenants that a router distinguishes
   Duration window{2'000}, turn{10'000};
+  Duration batch_wait{0};  // waiting quota of a batch
   router::Routing routing;
   double item_share = 0.5;
   double row_share = 0;  // fraction of the pages for embedding rows if the tables are not in memory

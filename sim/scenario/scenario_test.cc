@@ -118,4 +118,5 @@ TEST_CASE("scenario: its defaults are those of the settings") {
   CHECK(s.overlap == config.inference.overlap);
   CHECK(s.verify_share == config.verify.share);
   CHECK(s.batch_tokens_max == config.inference.batch_tokens_max);
+  CHECK(s.batch_wait.us == config.inference.batch_wait.us);
 }
