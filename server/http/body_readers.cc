@@ -20,14 +20,22 @@ BodyReaders::~BodyReaders() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool BodyReaders::run(Job job) {
+std::optional<BodyReaders::JobId> BodyReaders::run(Job job) {
+  JobId id = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= waiting_max_) return false;
-    waiting_.push_back(std::move(job));
+    if (waiting_.size() >= waiting_max_) return std::nullopt;
+    id = next_id_++;
+    waiting_.emplace_hint(waiting_.end(), id, std::move(job));
   }
   changed_.notify_one();
-  return true;
+  return id;
+}
+
+void BodyReaders::take_back(JobId id) {
+  std::map<JobId, Job>::node_type taken;  // freed behind the lock
+  const std::lock_guard lock(mutex_);
+  taken = waiting_.extract(id);
 }
 
 void BodyReaders::run_jobs() {
@@ -38,8 +46,8 @@ void BodyReaders::run_jobs() {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
-      job = std::move(waiting_.front());
-      waiting_.pop_front();
+      job = std::move(waiting_.begin()->second);
+      waiting_.erase(waiting_.begin());
     }
     job();
   }

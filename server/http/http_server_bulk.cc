@@ -78,8 +78,8 @@ void HttpServer::Session::next_lines() {
   const auto batch = std::make_shared<Batch>();
   set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
   batch->lines = take_lines(*bulk, *body, places);
-  bulk->read_bytes = batch->bytes();
   if (const auto us = refuse_lines(*bulk, *batch)) return ask_lines_later(batch, *us);
+  bulk->read_bytes = batch->bytes();
   if (server.reads_lines_at_once(bulk->read_bytes)) {
     route_lines(*bulk, *batch);
     return ask_lines(*batch);
@@ -131,8 +131,9 @@ std::optional<std::int64_t> HttpServer::Exchange::refuse_lines(const Bulk& bulk,
   std::int64_t us = 0;
   for (std::size_t i = 0; i < batch.lines.size(); ++i) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
-    us = server.pauses.refusal_delay_us(asked.tenant, server.now_us());
+    us = server.pauses.line_delay_us(asked.tenant, server.now_us());
   }
+  batch.lines.assign(batch.lines.size(), std::string());  // only their number is needed
   return us;
 }
 

@@ -44,12 +44,14 @@ BodyReaders::Job HttpServer::Server::job_beside(std::function<void()> read, std:
 }
 
 bool HttpServer::Server::read_beside(std::function<void()> read, std::function<void()> then) {
-  return readers.run(job_beside(std::move(read), std::move(then)));
+  return readers.run(job_beside(std::move(read), std::move(then))).has_value();
 }
 
-void HttpServer::Server::read_lines_beside(std::function<void()> read, std::function<void()> then) {
-  const bool runs = line_readers.run(job_beside(std::move(read), std::move(then)));
-  TROUPE_CHECK(runs, "jobs of lines have no bound of their own");
+BodyReaders::JobId HttpServer::Server::read_lines_beside(std::function<void()> read,
+                                                         std::function<void()> then) {
+  const auto id = line_readers.run(job_beside(std::move(read), std::move(then)));
+  TROUPE_CHECK(id, "jobs of lines have no bound of their own");
+  return *id;
 }
 
 // ---- clients that have gone ----

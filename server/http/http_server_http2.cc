@@ -90,6 +90,7 @@ void HttpServer::Http2Connection::Stream::note_gone(Answer answer) {
 void HttpServer::Http2Connection::Stream::withdraw() {
   gone = true;
   if (pacing) pacing->cancel();  // frees what waits with it
+  if (queued) server.line_readers.take_back(*queued);
   for (const RequestId request : std::exchange(requests, {}))
     if (server.withdraw(request)) ++abandoned, server.in_flight.abandon(from);
 }

@@ -123,6 +123,7 @@ struct HttpServer::Http2Connection::Stream : HttpServer::Exchange, std::enable_s
   std::unique_ptr<Exchange::Bulk> bulk;        // a request of many lines
   std::size_t unconsumed = 0;                  // bytes of `bulk` that still fill the client's window
   std::unique_ptr<asio::steady_timer> pacing;  // delays a refusal
+  std::optional<BodyReaders::JobId> queued;    // lines that wait for another thread
   std::vector<RequestId> requests;             // of it or its current lines; some may be answered
   std::uint32_t abandoned = 0;                 // requests that were withdrawn and are not answered
   std::size_t beside_bytes = 0;                // of `rpc` while another thread reads it; 0 = none does

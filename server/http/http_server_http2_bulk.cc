@@ -45,9 +45,9 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
   const auto batch = std::make_shared<Exchange::Batch>();
   session.set_bytes(held_bytes());
   batch->lines = stream.take_lines(bulk, *stream.body, session.places);
-  bulk.read_bytes = batch->bytes();
   open_window(stream, batch->lines.empty());
   if (const auto us = stream.refuse_lines(bulk, *batch)) return ask_lines_later(stream, batch, *us);
+  bulk.read_bytes = batch->bytes();
   if (server.reads_lines_at_once(bulk.read_bytes)) {
     stream.route_lines(bulk, *batch);
     return ask_lines(stream, *batch);
@@ -57,6 +57,7 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
   update_state();
   book_bulk();
   const auto then = [kept = stream.shared_from_this(), batch] {
+    kept->queued.reset();
     const auto open = kept->session.lock();
     if (!open || kept->gone) return;
     kept->at = Stream::At::serving;
@@ -64,7 +65,7 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
     open->http2->ask_lines(*kept, *batch);
     open->http2->pump();
   };
-  server.read_lines_beside(
+  stream.queued = server.read_lines_beside(
       [kept = stream.shared_from_this(), batch] { kept->route_lines(*kept->bulk, *batch); }, then);
 }
 

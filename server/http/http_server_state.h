@@ -121,7 +121,7 @@ struct HttpServer::Server {
   BodyReaders::Job job_beside(std::function<void()> read, std::function<void()> then);
   // Runs `read` on another thread and then `then` on this one. Returns false if too many bodies wait.
   bool read_beside(std::function<void()> read, std::function<void()> then);
-  void read_lines_beside(std::function<void()> read, std::function<void()> then);
+  BodyReaders::JobId read_lines_beside(std::function<void()> read, std::function<void()> then);
   void watch(RequestId id, ConnectionLimiter::ConnectionId client);
   void look_at_clients();
   // Tells the router that nobody waits for the answer any more. The request counts until its answer has

@@ -9,6 +9,19 @@
 
 namespace troupe::server {
 
+namespace {
+
+// Returns the delay until `next`, which moves on by one interval.
+std::int64_t take_turn(std::int64_t& next, std::int64_t now_us, std::int64_t delay_us_max) {
+  constexpr std::int64_t interval = TenantPauses::refusal_interval_us;
+  const std::int64_t turn =
+      std::clamp(next, now_us - TenantPauses::refusals_at_once * interval, now_us + delay_us_max);
+  next = turn + interval;
+  return std::max<std::int64_t>(0, turn - now_us);
+}
+
+}  // namespace
+
 void TenantPauses::answered(const std::string& tenant) {
   const auto at = rows_.find(tenant);
   TROUPE_CHECK(at != rows_.end(), "an answered request was asked before");
@@ -38,14 +51,18 @@ const TenantPauses::StoredRefusal* TenantPauses::find(const std::string& tenant,
   return nullptr;
 }
 
-std::int64_t TenantPauses::refusal_delay_us(const std::string& tenant, std::int64_t now_us) {
+TenantPauses::Row& TenantPauses::row_of(const std::string& tenant) {
   const auto at = rows_.find(tenant);
   TROUPE_CHECK(at != rows_.end(), "a paused tenant has requests in flight");
-  const std::int64_t turn =
-      std::clamp(at->second.next_refusal_us, now_us - refusals_at_once * refusal_interval_us,
-                 now_us + refusal_delay_us_max);
-  at->second.next_refusal_us = turn + refusal_interval_us;
-  return std::max<std::int64_t>(0, turn - now_us);
+  return at->second;
+}
+
+std::int64_t TenantPauses::refusal_delay_us(const std::string& tenant, std::int64_t now_us) {
+  return take_turn(row_of(tenant).next_refusal_us, now_us, refusal_delay_us_max);
+}
+
+std::int64_t TenantPauses::line_delay_us(const std::string& tenant, std::int64_t now_us) {
+  return take_turn(row_of(tenant).next_line_us, now_us, line_delay_us_max);
 }
 
 }  // namespace troupe::server

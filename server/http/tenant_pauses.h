@@ -31,6 +31,9 @@ class TenantPauses {
   // is at least a second.
   static constexpr std::int64_t refusal_interval_us = 1'000, refusal_delay_us_max = 500'000,
                                 refusals_at_once = 64;
+  // Of lines, which one client may have by the thousand. What is beyond the longest delay is refused as fast
+  // as it comes.
+  static constexpr std::int64_t line_delay_us_max = 20'000'000;
 
   explicit TenantPauses(std::int64_t pause_us) : pause_us_(pause_us) {}  // length of the pause
 
@@ -43,6 +46,8 @@ class TenantPauses {
   const StoredRefusal* find(const std::string& tenant, std::int64_t now_us);
   // Returns the delay in microseconds before the refusal just found is sent.
   std::int64_t refusal_delay_us(const std::string& tenant, std::int64_t now_us);
+  // The same for the refusal of a line among many. Lines do not delay requests.
+  std::int64_t line_delay_us(const std::string& tenant, std::int64_t now_us);
   std::size_t size() const { return rows_.size(); }
 
  private:
@@ -51,9 +56,12 @@ class TenantPauses {
     // limit on `asked`, 0 = none; number let through after the next pause
     std::size_t asked_max = 0, more = 0;
     std::int64_t until_us = 0;
-    std::int64_t next_refusal_us = INT64_MIN / 2;  // when its next refusal may be sent
+    // when its next refusal may be sent: of a request, of a line
+    std::int64_t next_refusal_us = INT64_MIN / 2, next_line_us = INT64_MIN / 2;
     StoredRefusal reported;
   };
+  Row& row_of(const std::string& tenant);
+
   const std::int64_t pause_us_;
   std::map<std::string, Row> rows_;
 };

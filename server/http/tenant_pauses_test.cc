@@ -112,6 +112,21 @@ TEST_CASE("tenant pauses: the first refusals are sent at once, later ones at a b
   CHECK(http_server.pauses.refusal_delay_us("other", now) == 0);
 }
 
+TEST_CASE("tenant pauses: thousands of lines are refused at the same rate, and do not delay requests") {
+  Listener http_server;
+  const std::int64_t now = 1'000'000;
+  http_server.come(10, now);
+  http_server.refuse(now);
+  for (int i = 0; i <= TenantPauses::refusals_at_once; ++i)
+    CHECK(http_server.pauses.line_delay_us("flood", now) == 0);
+  for (int i = 1; i <= 10'000; ++i)
+    REQUIRE(http_server.pauses.line_delay_us("flood", now) == i * TenantPauses::refusal_interval_us);
+  CHECK(http_server.pauses.refusal_delay_us("flood", now) == 0);
+  CHECK(http_server.pauses.line_delay_us("flood", now) == 10'001 * TenantPauses::refusal_interval_us);
+  for (int i = 0; i < 20'000; ++i)
+    REQUIRE(http_server.pauses.line_delay_us("flood", now) <= TenantPauses::line_delay_us_max);
+}
+
 TEST_CASE("tenant pauses: a refusal that says nothing of other requests pauses no tenant") {
   Listener http_server;
   http_server.come(10, 100);
