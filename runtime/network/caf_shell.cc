@@ -85,27 +85,24 @@ CpuComponent component_of_port(Role role) {
 // CAF calls this when the first message wakes the actor, before any message is handled. So
 // start_timer comes first, even if another core has already sent a message.
 caf::behavior Shell::make_behavior() {
-  const MailboxTurn first = take_turn();
-  Event begin = TimerFired{start_timer};
-  handle(&begin);
+  in_turn([this] {
+    Event begin = TimerFired{start_timer};
+    handle(&begin);
+  });
   // not const, so that the event can be moved: the shell is its only receiver
-  return {[this](LocalMessage& parcel) noexcept {
-            const MailboxTurn turn = take_turn();
-            handle(&parcel.event);
-          },
-          [this](const EncodedMessage& parcel) noexcept {
-            const MailboxTurn turn = take_turn();
-            receive(parcel);
-          },
+  return {[this](LocalMessage& parcel) noexcept { in_turn([&] { handle(&parcel.event); }); },
+          [this](const EncodedMessage& parcel) noexcept { in_turn([&] { receive(parcel); }); },
           [this](const PeerLossSignal& lost) noexcept {
-            const MailboxTurn turn = take_turn();
-            Event event = PeerLost{lost.node};
-            handle(&event);
+            in_turn([&] {
+              Event event = PeerLost{lost.node};
+              handle(&event);
+            });
           },
           [this](const TimerSignal& wake) noexcept {
-            const MailboxTurn turn = take_turn();
-            if (wake_requested_at_ == wake.at) wake_requested_at_.reset();
-            handle(nullptr);
+            in_turn([&] {
+              if (wake_requested_at_ == wake.at) wake_requested_at_.reset();
+              handle(nullptr);
+            });
           },
           [](const StartSignal&) {}};
 }
@@ -169,14 +166,16 @@ std::optional<JobResult> Shell::run_now(const Job& job) const {
 
 caf::behavior ServerShell::make_behavior() {
   return {[this](LocalMessage& parcel) noexcept {
-            const MailboxTurn turn = take_turn();
-            auto& received = std::get<Received>(parcel.event);
-            deliver(received.from, std::move(received.message));
+            in_turn([&] {
+              auto& received = std::get<Received>(parcel.event);
+              deliver(received.from, std::move(received.message));
+            });
           },
           [this](const EncodedMessage& parcel) noexcept {
-            const MailboxTurn turn = take_turn();
-            auto envelope = open(*journal_, address_, parcel, routes_->actor_ids);
-            if (envelope) deliver(envelope->from, std::move(envelope->message));
+            in_turn([&] {
+              auto envelope = open(*journal_, address_, parcel, routes_->actor_ids);
+              if (envelope) deliver(envelope->from, std::move(envelope->message));
+            });
           },
           [](const StartSignal&) {}, [](const PeerLossSignal&) {}};
 }

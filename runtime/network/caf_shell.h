@@ -95,7 +95,10 @@ class Shell : public caf::event_based_actor {
   void apply(Effects::Log& effect) { journal_->write(actor_->spec.address, effect); }
 
  private:
-  MailboxTurn take_turn() { return MailboxTurn(static_cast<caf::abstract_actor*>(this)); }
+  template <class Step>
+  void in_turn(Step&& step) {
+    turns_.run(static_cast<caf::abstract_actor*>(this), std::forward<Step>(step));
+  }
   void receive(const caf_local::EncodedMessage& parcel);
   void handle(Event* event) noexcept;
   void step(Event&& event);
@@ -109,6 +112,7 @@ class Shell : public caf::event_based_actor {
   Effects effects_;
   TimerQueue timers_;
   std::optional<Instant> wake_requested_at_;  // earliest time requested from the clock
+  MailboxTurns turns_;
 };
 
 class ServerShell : public caf::event_based_actor {
@@ -124,13 +128,17 @@ class ServerShell : public caf::event_based_actor {
   caf::behavior make_behavior() override;
 
  private:
-  MailboxTurn take_turn() { return MailboxTurn(static_cast<caf::abstract_actor*>(this)); }
+  template <class Step>
+  void in_turn(Step&& step) {
+    turns_.run(static_cast<caf::abstract_actor*>(this), std::forward<Step>(step));
+  }
   void deliver(Address from, Message message) noexcept;
 
   Address address_;
   Host::ServerHandler server_;
   const Routes* routes_;
   const Journal* journal_;
+  MailboxTurns turns_;
 };
 
 }  // namespace troupe
