@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -76,11 +75,8 @@ void CpuClimber::run(std::span<const Request> requests, std::vector<Reply>& repl
 }
 
 std::string CpuClimber::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
-  const std::size_t tokens =
-      std::transform_reduce(requests.begin(), requests.end(), std::size_t{0}, std::plus(), computed_tokens);
-  if (tokens > memory_.tokens_max)
-    return std::to_string(tokens) + " computed tokens; expected at most " +
-           std::to_string(memory_.tokens_max) + " in one pass";
+  const std::size_t tokens = computed_tokens(requests);
+  if (std::string beyond = validate_tokens(tokens, memory_.tokens_max); !beyond.empty()) return beyond;
   Team::Pass pass(*team_);
   timed(workspaces_[0], &PassTimes::planning, [&] {
     batch_ = &planner_.plan(requests);
@@ -97,7 +93,7 @@ std::string CpuClimber::run_pass(std::span<const Request> requests, std::span<Re
   for (std::size_t r = 0; r < requests.size(); ++r)
     replies[r].readouts.resize(requests[r].plan->readouts.size());
   read(replies);
-  if (times_ != nullptr) collect_times();
+  if (times_ != nullptr) collect_times(std::span(workspaces_), *times_);
   return "";
 }
 
@@ -367,16 +363,6 @@ void CpuClimber::read(std::span<Reply> replies) {
   for (const ClimberReadout& readout : batch_->readouts)
     replies[readout.request].readouts[readout.index].assign(
         1, logits_.data()[readout.candidate * c_.tasks.size() + readout.task]);
-}
-
-void CpuClimber::collect_times() {
-  for (Workspace& w : workspaces_) {
-    for (const auto part :
-         {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
-      times_->*part += w.times.*part;
-    w.times = {};
-  }
 }
 
 std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOptions& options,

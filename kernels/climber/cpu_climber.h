@@ -79,7 +79,6 @@ class CpuClimber final : public Executor {
   void score(Team::Pass& pass);
   void score_candidates(std::size_t begin, std::size_t count, Workspace& w);
   void read(std::span<Reply> replies);
-  void collect_times();
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
   float* state(std::size_t row) { return state_.data() + row * c_.hidden; }
 

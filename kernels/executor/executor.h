@@ -140,5 +140,6 @@ class Executor {
 
 // Counts the tokens that are computed for a request: the sum over segments whose source is compute.
 std::size_t computed_tokens(const Request& request);
+std::size_t computed_tokens(std::span<const Request> requests);  // of all of them
 
 }  // namespace troupe::kernels

@@ -42,6 +42,12 @@ void run_cut(const Request& request, Reply& reply, std::string beyond, const One
 
 }  // namespace
 
+std::string validate_tokens(std::size_t tokens, std::size_t tokens_max) {
+  if (tokens <= tokens_max) return "";
+  return std::to_string(tokens) + " computed tokens; expected at most " + std::to_string(tokens_max) +
+         " in one pass";
+}
+
 void start_replies(std::span<const Request> requests, std::vector<Reply>& replies) {
   replies.resize(requests.size());
   for (Reply& reply : replies) reply.beams.clear(), reply.chosen.clear();

@@ -11,8 +11,7 @@ struct Bounded {
   std::vector<std::size_t> passes;  // requests of each pass
 
   std::string run(std::span<const Request> requests, std::span<Reply> replies) {
-    std::size_t tokens = 0;
-    for (const Request& request : requests) tokens += computed_tokens(request);
+    const std::size_t tokens = computed_tokens(requests);
     if (tokens > tokens_max) return std::to_string(tokens) + " tokens";
     passes.push_back(requests.size());
     for (std::size_t i = 0; i < requests.size(); ++i)
@@ -57,6 +56,15 @@ TEST_CASE("passes: a request that does not fit alone is too large, and its neigh
   CHECK(batch.replies[2].readouts[0][0] == 3);
   batch.run(20);
   CHECK(batch.replies[1].too_large == "");
+}
+
+TEST_CASE("passes: computed tokens are counted without cached segments, and those beyond a pass are named") {
+  Batch batch({3, 9, 3});
+  CHECK(computed_tokens(batch.requests) == 15);
+  batch.requests[1].kv[0].source = Source::cached;
+  CHECK(computed_tokens(batch.requests) == 6);
+  CHECK(validate_tokens(6, 6) == "");
+  CHECK(validate_tokens(6, 5) == "6 computed tokens; expected at most 5 in one pass");
 }
 
 }  // namespace

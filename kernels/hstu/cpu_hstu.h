@@ -125,7 +125,6 @@ class CpuHstu final : public Executor {
   void norm_state(const float* from, float* to) const;
   void read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies);
   float item_scale(const Matrix& items, Token row) const;
-  void collect_times();
 
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
   std::size_t uvqk_width() const { return c_.projected(); }

@@ -9,6 +9,7 @@
 
 #include "kernels/base/check.h"
 #include "kernels/cpu/engine/decoder_workspace.h"
+#include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/executor/passes.h"
 
 namespace troupe::kernels {
@@ -162,20 +163,15 @@ void CpuSasrec::run(std::span<const Request> requests, std::vector<Reply>& repli
          narrow_items(*weights_->narrow, weights_->items, weights_->item_factors, options_.weights,
                       kernels_.product->panel_width)},
         team_, timed(workspaces_[0], &PassTimes::search));
-  if (times_ != nullptr) collect_times();
+  if (times_ != nullptr) collect_times(std::span(workspaces_), *times_);
 }
 
 std::string CpuSasrec::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
-  const std::size_t tokens =
-      std::transform_reduce(requests.begin(), requests.end(), std::size_t{0}, std::plus(), computed_tokens);
-  if (tokens > memory_.tokens_max)
-    return std::to_string(tokens) + " computed tokens; expected at most " +
-           std::to_string(memory_.tokens_max) + " in one pass";
+  const std::size_t tokens = computed_tokens(requests);
+  if (std::string beyond = validate_tokens(tokens, memory_.tokens_max); !beyond.empty()) return beyond;
   if (tokens <= memory_.tokens_kept) return compute(requests, replies);
-  const std::lock_guard one_at_a_time(*large_);
-  std::string beyond = compute(requests, replies);
-  free_memory();
-  return beyond;
+  return run_large_pass(
+      *large_, [&] { return compute(requests, replies); }, [&] { free_memory(); });
 }
 
 // Frees a large pass's memory, so that the next large pass may be any executor's.
@@ -191,8 +187,7 @@ void CpuSasrec::free_memory() {
 }
 
 std::string CpuSasrec::compute(std::span<const Request> requests, std::span<Reply> replies) {
-  thread_local CpuSet beside;
-  if (beside != team_.cpus()) bind_to_cpus(beside = team_.cpus());
+  team_.bind_caller();
   Team::Pass pass(team_);
   {
     PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
@@ -459,16 +454,6 @@ void CpuSasrec::norm_output(std::vector<float>& state) const {
   norm.width = state.size();
   norm.epsilon = static_cast<float>(c_.output_epsilon);
   kernels_.gates->norm(norm);
-}
-
-void CpuSasrec::collect_times() {
-  for (SasrecWorkspace& w : workspaces_) {
-    for (const auto part :
-         {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout, &PassTimes::search})
-      times_->*part += w.times.*part;
-    w.times = {};
-  }
 }
 
 std::unique_ptr<Executor> make_cpu_sasrec(SasrecModel model, const DecoderOptions& options,

@@ -101,7 +101,6 @@ class CpuSasrec final : public Executor {
   void read(std::span<const Request> requests, std::span<Reply> replies);
   void read_items(std::size_t first, std::size_t end, std::span<Reply> replies);
   void norm_output(std::vector<float>& state) const;
-  void collect_times();
 
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
   float* state(std::size_t row) const { return state_.data() + row * c_.hidden; }

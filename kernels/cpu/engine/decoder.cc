@@ -7,9 +7,6 @@
 // layer only rows with a readout go on past the keys and values: a ranking request has one.
 #include <algorithm>
 #include <cmath>
-#include <mutex>
-#include <new>
-#include <numeric>
 #include <utility>
 
 #include "kernels/cpu/engine/decoder.h"
@@ -50,8 +47,7 @@ void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& repl
 }
 
 std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
-  const std::size_t tokens =
-      std::transform_reduce(requests.begin(), requests.end(), std::size_t{0}, std::plus(), computed_tokens);
+  const std::size_t tokens = computed_tokens(requests);
   std::size_t extra = 0;
   for (const Request& request : requests) extra += repair_bytes(c_, options_, *request.plan);
   const std::size_t rows = tokens + (extra + memory_.row_bytes - 1) / memory_.row_bytes;
@@ -65,18 +61,8 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
   }
   // before taking the large memory, so that other large passes do not wait for this pass's pages
   wait_for(requests, c_.layers - 1);
-  const std::lock_guard one_at_a_time(*large_);
-  struct Memory {
-    CpuDecoder& of;
-    ~Memory() {  // also after a pass that threw, or for which memory ran out
-      try {
-        of.free_memory();
-        // only small new memory can fail; the large memory is free by then
-      } catch (const std::bad_alloc&) {
-      }
-    }
-  } const memory{*this};
-  compute(requests, replies);
+  run_large_pass(
+      *large_, [&] { compute(requests, replies); }, [&] { free_memory(); });
   return "";
 }
 
@@ -96,7 +82,7 @@ void CpuDecoder::free_memory() {
 }
 
 void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> replies) {
-  bind_to_node();
+  team_.bind_caller();
   Team::Pass pass(team_);
   const DecoderBatch& batch = [&]() -> const DecoderBatch& {
     PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
@@ -106,7 +92,7 @@ void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> rep
   run_layers(pass, requests);
   read(pass, requests, replies);
   if (repairs_.any()) note_chosen(replies);
-  if (times_ != nullptr) collect_times();
+  if (times_ != nullptr) collect_times(std::span(workspaces_), *times_);
 }
 
 // Runs the layers up to the final states of the rows that are read.
@@ -127,14 +113,6 @@ void CpuDecoder::wait_for(std::span<const Request> requests, std::uint32_t layer
   for (const Request& request : requests)
     if (request.in_flight != nullptr && !request.in_flight->wait(layout_.keys(layer + 1, 0)))
       throw PagesNotArrived();
-}
-
-// Binds the thread that runs passes to the node of its helpers.
-void CpuDecoder::bind_to_node() {
-  thread_local CpuSet beside;
-  if (beside == team_.cpus()) return;
-  beside = team_.cpus();
-  bind_to_cpus(beside);
 }
 
 // Allocates the pass's memory.
@@ -453,16 +431,6 @@ void CpuDecoder::read_rows(Team::Pass& pass, std::span<const Token> rows) {
                             rows.subspan(first, std::min(readout_rows_at_once, rows.size() - first)),
                             w.logits);
   });
-}
-
-void CpuDecoder::collect_times() {
-  for (Workspace& w : workspaces_) {
-    for (const auto part :
-         {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout, &PassTimes::search})
-      times_->*part += w.times.*part;
-    w.times = {};
-  }
 }
 
 double CpuDecoder::row_operations() const {

@@ -68,7 +68,6 @@ class CpuDecoder final : public Executor {
   void run_layers(Team::Pass& pass, std::span<const Request> requests);
   void wait_for(std::span<const Request> requests, std::uint32_t layer) const;
   void free_memory();
-  void bind_to_node();
   void start(const DecoderBatch& batch, std::uint32_t workers);
   void set_chunks(std::uint32_t workers);
   template <class Work>
@@ -90,7 +89,6 @@ class CpuDecoder final : public Executor {
   void finish_rows(Team::Pass& pass);
   void read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies);
   void read_rows(Team::Pass& pass, std::span<const Token> rows);
-  void collect_times();
 
   // decoder_repair.cc: rows that end before the last layer
   void repair_keys(Team::Pass& pass, std::uint32_t layer);

@@ -83,7 +83,7 @@ void CpuDecoder::run_searches(std::span<const Request> requests, std::span<Reply
     searches_[s]->take_state(reply);
     active_searches_.push_back(searches_[s].get());
   }
-  bind_to_node();
+  team_.bind_caller();
   search(active_searches_);
   for (const CpuSearchProgress* searching : active_searches_)
     searching->finish(replies[searching->request].beams);
@@ -122,7 +122,7 @@ void CpuDecoder::search(std::span<CpuSearchProgress* const> searches) {
     if (level > 0)
       for (CpuSearchProgress* s : live) s->tails.follow(s->search.parents());
   }
-  if (times_ != nullptr) collect_times();
+  if (times_ != nullptr) collect_times(std::span(workspaces_), *times_);
 }
 
 // For prompts that are all cached: recomputes the last token for its state.

@@ -52,6 +52,18 @@ inline void share_capacity(std::span<Workspace> workers) {
   for (Workspace& w : workers) w.dots.reserve(dots);
 }
 
+// Adds the workers' times to `times`, and starts theirs again.
+template <class Worker>
+void collect_times(std::span<Worker> workers, PassTimes& times) {
+  for (Worker& w : workers) {
+    for (const auto part :
+         {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
+          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout, &PassTimes::search})
+      times.*part += w.times.*part;
+    w.times = {};
+  }
+}
+
 // Adds the CPU time of its scope to one member of PassTimes; does nothing if `part` is null.
 class PartTimer {
  public:

@@ -3,6 +3,8 @@
 // counted only here. The decoder sizes its buffers by it, and admission asks it first. A batch that
 // does not fit into one pass is computed in several (executor/passes.h) or refused.
 #include <cstddef>
+#include <mutex>
+#include <new>
 
 #include "kernels/decoder/decoder.h"
 
@@ -34,5 +36,23 @@ std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& opti
 // Returns the bytes of the plan's repair beside its rows: data per token, attention summed per
 // part, and sums for means.
 std::size_t repair_bytes(const DecoderConfig& config, const DecoderOptions& options, const Plan& plan);
+
+// Runs a pass that needs more memory than an executor keeps, one at a time in the process, and frees its
+// memory afterwards, also after a pass that threw, or for which memory ran out.
+template <class Compute, class FreeMemory>
+auto run_large_pass(std::mutex& large, Compute&& compute, FreeMemory&& free_memory) {
+  const std::lock_guard one_at_a_time(large);
+  struct Memory {
+    FreeMemory& free_memory;
+    ~Memory() {
+      try {
+        free_memory();
+        // only small new memory can fail; the large memory is free by then
+      } catch (const std::bad_alloc&) {
+      }
+    }
+  } const memory{free_memory};
+  return compute();
+}
 
 }  // namespace troupe::kernels

@@ -175,5 +175,21 @@ TEST_CASE("pass memory: a large pass that throws frees its memory too, and the n
   if (before > 0) CHECK(bytes_in_use() < before + 1'500 * row);
 }
 
+TEST_CASE("pass memory: a large pass frees its memory at its end, also when it throws, and lets others run") {
+  std::mutex large;
+  int freed = 0;
+  const auto free_memory = [&] {
+    ++freed;
+    throw std::bad_alloc();  // of a planner that is made anew
+  };
+  CHECK(run_large_pass(
+            large, [] { return std::string("beyond"); }, free_memory) == "beyond");
+  CHECK_THROWS_AS(run_large_pass(
+                      large, [] { throw PagesNotArrived(); }, free_memory),
+                  PagesNotArrived);
+  CHECK(freed == 2);
+  CHECK(std::unique_lock(large, std::try_to_lock).owns_lock());
+}
+
 }  // namespace
 }  // namespace troupe::kernels

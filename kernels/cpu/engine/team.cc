@@ -48,6 +48,11 @@ Team::~Team() {
   stop();
 }
 
+void Team::bind_caller() const {
+  thread_local CpuSet bound;
+  if (bound != cpus_) bind_to_cpus(bound = cpus_);
+}
+
 void Team::stop() {
   {
     const std::lock_guard lock(mutex_);

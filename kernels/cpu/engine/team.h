@@ -47,6 +47,9 @@ class Team {
     return lone_passes_.load(std::memory_order_relaxed) < lone_passes_min ? shared_ : lone_;
   }
 
+  // Binds the calling thread, which runs passes, to the CPUs of the helpers.
+  void bind_caller() const;
+
   class Pass;
 
  private:
