@@ -19,7 +19,6 @@ constexpr std::uint32_t chunk_rows_max = 192, tile_rows = 12;
 // Each part of attention packs the keys that it sees for itself; fewer rows would not pay for that.
 constexpr std::uint32_t attention_rows_min = 96;
 constexpr std::uint32_t scored_at_once = 96;
-constexpr double copies_cost = 20;  // operations in the time of copying one value
 
 struct Cut {
   std::uint32_t pieces, rows;  // the last piece may have fewer

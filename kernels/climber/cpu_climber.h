@@ -13,6 +13,7 @@
 #include "kernels/climber/climber_weights.h"
 #include "kernels/cpu/engine/decoder_kv.h"
 #include "kernels/cpu/engine/decoder_workspace.h"
+#include "kernels/cpu/engine/row_chunks.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/cpu/products/product.h"
 #include "kernels/operations/elementwise.h"

@@ -14,16 +14,7 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows per chunk, as for the decoders: enough rows per load of the weights, in whole tiles of the
-// product.
-std::size_t hstu_chunk_rows(std::size_t rows, std::uint32_t workers) {
-  constexpr std::size_t most = 192, tile = 12;
-  const std::size_t rounds = std::max<std::size_t>(1, (rows + workers * most - 1) / (workers * most));
-  const std::size_t chunks = rounds * workers;
-  return std::max(tile, ((rows + chunks - 1) / chunks + tile - 1) / tile * tile);
-}
-
-constexpr double hstu_copies_cost = 20;  // operations in the time of copying one value
+constexpr std::size_t hstu_chunk_rows_max = 192;
 
 // Puts rows of further tokens one behind the other.
 Matrix stacked(std::vector<Matrix> tables, Matrix last) {
@@ -162,7 +153,7 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
     run_rows(pass, layer);
     run_attention(pass, layer);
   }
-  for_rows(pass, [&](HstuRows rows, HstuWorkspace& w) { add_output(weights_->layers.back(), rows, w); });
+  for_rows(pass, [&](Rows rows, HstuWorkspace& w) { add_output(weights_->layers.back(), rows, w); });
   read(requests, replies);
   return "";
 }
@@ -170,7 +161,7 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
 // Allocates the pass's memory.
 void CpuHstu::start(std::uint32_t workers) {
   rows_ = batch_->rows();
-  chunk_rows_ = hstu_chunk_rows(rows_, workers);
+  chunk_rows_ = chunk_rows(rows_, workers, hstu_chunk_rows_max);
   cut_attention(*batch_, nullptr, c_.heads, c_.heads, workers, all_rows_);
   cut_attention(*batch_, &batch_->read, c_.heads, c_.heads, workers, read_rows_);
   state_.reserve(rows_ * c_.hidden);
@@ -203,18 +194,15 @@ void CpuHstu::gather_items() {
 // Does `work` for all rows, chunk by chunk, shared among idle cores.
 template <class Work>
 void CpuHstu::for_rows(Team::Pass& pass, Work&& work) {
-  const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
   const double row_operations = 2.0 * c_.hidden * static_cast<double>(c_.projected() + c_.mixed());
-  pass.run(chunks, static_cast<double>(rows_) * row_operations, [&](std::size_t chunk, std::uint32_t worker) {
-    const std::size_t begin = chunk * chunk_rows_;
-    work(HstuRows{begin, std::min(chunk_rows_, rows_ - begin)}, workspaces_[worker]);
-  });
+  run_chunks(pass, rows_, chunk_rows_, row_operations,
+             [&](Rows rows, std::uint32_t worker) { work(rows, workspaces_[worker]); });
 }
 
 // Computes a layer's gates, values, queries and keys from the mixed heads of the layer before (or
 // the embedding).
 void CpuHstu::run_rows(Team::Pass& pass, std::uint32_t layer) {
-  for_rows(pass, [&](HstuRows rows, HstuWorkspace& w) {
+  for_rows(pass, [&](Rows rows, HstuWorkspace& w) {
     if (layer == 0)
       embed(rows, w);
     else
@@ -229,7 +217,7 @@ const float* CpuHstu::embedding(Token token) const {
                              : &weights_->further.values[(row - c_.vocabulary) * c_.hidden];
 }
 
-void CpuHstu::embed(HstuRows rows, HstuWorkspace& w) {
+void CpuHstu::embed(Rows rows, HstuWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::embedding));
   const float scale = c_.scales_input ? std::sqrt(static_cast<float>(c_.hidden)) : 1;
   const std::size_t columns = c_.item_columns(), features = token_limits(c_).features;
@@ -249,7 +237,7 @@ void CpuHstu::embed(HstuRows rows, HstuWorkspace& w) {
   }
 }
 
-void CpuHstu::make_projections(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
+void CpuHstu::make_projections(const PackedHstuLayer& layer, Rows rows, HstuWorkspace& w) {
   const std::size_t width = c_.width(), keys = 2 * width + c_.query_width(), stride = uvqk_width();
   float* const uvqk = uvqk_.data() + rows.begin * stride;
   NormTask norm{.in = state(rows.begin), .out = w.normed.data()};
@@ -282,7 +270,7 @@ void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
   const std::size_t parts = attention.parts.size();
   const double widths = c_.width() + c_.query_width();
   double operations = 2 * attention.pairs * widths;
-  for (const KeptSegment& segment : batch_->kept) operations += hstu_copies_cost * segment.tokens * widths;
+  for (const KeptSegment& segment : batch_->kept) operations += copies_cost * segment.tokens * widths;
   pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     HstuWorkspace& w = workspaces_[worker];
     if (part < parts) return attend_part(attention.parts[part], layer, w);
@@ -370,7 +358,7 @@ void CpuHstu::attend_softmax(SiluAttendTask task, const AttentionPart& part, boo
 
 // Writes the input of the output projection: gated, normed heads; in the production layer gates, heads and
 // gated heads side by side; with `concat` gates, normed heads and their product.
-void CpuHstu::mix(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
+void CpuHstu::mix(const PackedHstuLayer& layer, Rows rows, HstuWorkspace& w) {
   const std::size_t width = c_.width(), stride = uvqk_width(), out_stride = c_.mixed();
   const float* const gates = uvqk_.data() + rows.begin * stride;
   const float* const heads = mixed_.data() + rows.begin * width;
@@ -393,7 +381,7 @@ void CpuHstu::mix(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w)
 }
 
 // Adds the output projection to the state, or puts it in its place.
-void CpuHstu::add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
+void CpuHstu::add_output(const PackedHstuLayer& layer, Rows rows, HstuWorkspace& w) {
   {
     PartTimer timer(timed(w, &PassTimes::elementwise));
     mix(layer, rows, w);

@@ -15,6 +15,7 @@
 #include "kernels/cpu/engine/decoder_kv.h"
 #include "kernels/cpu/engine/decoder_rope.h"
 #include "kernels/cpu/engine/item_search.h"
+#include "kernels/cpu/engine/row_chunks.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/cpu/products/linear.h"
 #include "kernels/decoder/decoder_batch.h"
@@ -88,9 +89,6 @@ class CpuHstu final : public Executor {
   }
 
  private:
-  struct HstuRows {
-    std::size_t begin, count;
-  };
   // Working memory of one thread of a pass.
   struct HstuWorkspace {
     FloatBuffer normed;  // [rows of a chunk] × input of the output projection, or hidden
@@ -111,13 +109,13 @@ class CpuHstu final : public Executor {
   void for_rows(Team::Pass& pass, Work&& work);
   void run_rows(Team::Pass& pass, std::uint32_t layer);
   void run_attention(Team::Pass& pass, std::uint32_t layer);
-  void embed(HstuRows rows, HstuWorkspace& w);
-  void make_projections(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
+  void embed(Rows rows, HstuWorkspace& w);
+  void make_projections(const PackedHstuLayer& layer, Rows rows, HstuWorkspace& w);
   void keep_read_rows();
   void attend_part(const AttentionPart& part, std::uint32_t layer, HstuWorkspace& w);
   void attend_softmax(SiluAttendTask task, const AttentionPart& part, bool read, HstuWorkspace& w);
-  void mix(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
-  void add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
+  void mix(const PackedHstuLayer& layer, Rows rows, HstuWorkspace& w);
+  void add_output(const PackedHstuLayer& layer, Rows rows, HstuWorkspace& w);
   void read(std::span<const Request> requests, std::span<Reply> replies);
   void read_head(const BatchReadout& readout, std::vector<float>& out);
   void compute_head(const float* state);

@@ -15,16 +15,7 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows per chunk, as for the decoders: enough rows per load of the weights, in whole tiles of the
-// product.
-std::size_t sasrec_chunk_rows(std::size_t rows, std::uint32_t workers) {
-  constexpr std::size_t most = 192, tile = 12;
-  const std::size_t rounds = std::max<std::size_t>(1, (rows + workers * most - 1) / (workers * most));
-  const std::size_t chunks = rounds * workers;
-  return std::max(tile, ((rows + chunks - 1) / chunks + tile - 1) / tile * tile);
-}
-
-constexpr double sasrec_copies_cost = 20;  // operations in the time of copying one value
+constexpr std::size_t sasrec_chunk_rows_max = 192;
 
 float sasrec_length(const float* values, std::size_t count) {
   double squares = 0;
@@ -203,8 +194,7 @@ std::string CpuSasrec::compute(std::span<const Request> requests, std::span<Repl
     run_rows(pass, layer);
     run_attention(pass, layer);
   }
-  for_rows(pass,
-           [&](SasrecRows rows, SasrecWorkspace& w) { finish_layer(weights_->layers.back(), rows, w); });
+  for_rows(pass, [&](Rows rows, SasrecWorkspace& w) { finish_layer(weights_->layers.back(), rows, w); });
   read(requests, replies);
   return "";
 }
@@ -212,7 +202,7 @@ std::string CpuSasrec::compute(std::span<const Request> requests, std::span<Repl
 // Allocates the pass's memory.
 void CpuSasrec::start(std::uint32_t workers) {
   rows_ = batch_->rows();
-  chunk_rows_ = sasrec_chunk_rows(rows_, workers);
+  chunk_rows_ = chunk_rows(rows_, workers, sasrec_chunk_rows_max);
   cut_attention(*batch_, nullptr, c_.heads, c_.heads, workers, all_rows_);
   cut_attention(*batch_, &batch_->read, c_.heads, c_.heads, workers, read_rows_);
   for (FloatBuffer* buffer : {&state_, &query_, &mixed_}) buffer->reserve(rows_ * c_.hidden);
@@ -240,18 +230,15 @@ void CpuSasrec::gather_items() {
 // Does `work` for all rows, chunk by chunk, shared among idle cores.
 template <class Work>
 void CpuSasrec::for_rows(Team::Pass& pass, Work&& work) {
-  const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
   const double row_operations = 2.0 * c_.hidden * (4.0 * c_.hidden + 2.0 * c_.intermediate);
-  pass.run(chunks, static_cast<double>(rows_) * row_operations, [&](std::size_t chunk, std::uint32_t worker) {
-    const std::size_t begin = chunk * chunk_rows_;
-    work(SasrecRows{begin, std::min(chunk_rows_, rows_ - begin)}, workspaces_[worker]);
-  });
+  run_chunks(pass, rows_, chunk_rows_, row_operations,
+             [&](Rows rows, std::uint32_t worker) { work(rows, workspaces_[worker]); });
 }
 
 // Computes a layer's keys, values and queries from the mixed heads of the layer before (or the
 // embedding). The last layer's queries wait until only the read rows are left.
 void CpuSasrec::run_rows(Team::Pass& pass, std::uint32_t layer) {
-  for_rows(pass, [&](SasrecRows rows, SasrecWorkspace& w) {
+  for_rows(pass, [&](Rows rows, SasrecWorkspace& w) {
     if (layer == 0)
       embed(rows, w);
     else
@@ -261,11 +248,10 @@ void CpuSasrec::run_rows(Team::Pass& pass, std::uint32_t layer) {
   });
   if (!is_last(layer)) return;
   keep_read_rows();
-  for_rows(pass,
-           [&](SasrecRows rows, SasrecWorkspace& w) { make_queries(weights_->layers[layer], rows, w); });
+  for_rows(pass, [&](Rows rows, SasrecWorkspace& w) { make_queries(weights_->layers[layer], rows, w); });
 }
 
-void CpuSasrec::embed(SasrecRows rows, SasrecWorkspace& w) {
+void CpuSasrec::embed(Rows rows, SasrecWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::embedding));
   const float scale = std::sqrt(static_cast<float>(c_.hidden));
   for (std::size_t row = rows.begin; row < rows.begin + rows.count; ++row) {
@@ -280,7 +266,7 @@ void CpuSasrec::embed(SasrecRows rows, SasrecWorkspace& w) {
 }
 
 // Keys and values come from the state itself, not from its norm.
-void CpuSasrec::make_keys_values(const PackedSasrecLayer& layer, SasrecRows rows, SasrecWorkspace& w) {
+void CpuSasrec::make_keys_values(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w) {
   {
     PartTimer timer(timed(w, &PassTimes::linear));
     layer.keys_values.run(state(rows.begin), w.inner.data(), rows.count);
@@ -291,13 +277,13 @@ void CpuSasrec::make_keys_values(const PackedSasrecLayer& layer, SasrecRows rows
 }
 
 // Norms the state, which is the residual of attention, and computes queries from it.
-void CpuSasrec::make_queries(const PackedSasrecLayer& layer, SasrecRows rows, SasrecWorkspace& w) {
+void CpuSasrec::make_queries(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w) {
   norm_rows(rows, w);
   PartTimer timer(timed(w, &PassTimes::linear));
   layer.query.run(state(rows.begin), query_.data() + rows.begin * c_.hidden, rows.count);
 }
 
-void CpuSasrec::norm_rows(SasrecRows rows, SasrecWorkspace& w) {
+void CpuSasrec::norm_rows(Rows rows, SasrecWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::elementwise));
   NormTask norm{.in = state(rows.begin), .out = state(rows.begin)};
   norm.in_stride = norm.out_stride = norm.width = c_.hidden;
@@ -320,8 +306,7 @@ void CpuSasrec::run_attention(Team::Pass& pass, std::uint32_t layer) {
   const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
   const std::size_t parts = attention.parts.size();
   double operations = 4 * attention.pairs * c_.hidden;
-  for (const KeptSegment& segment : batch_->kept)
-    operations += sasrec_copies_cost * segment.tokens * 2 * c_.hidden;
+  for (const KeptSegment& segment : batch_->kept) operations += copies_cost * segment.tokens * 2 * c_.hidden;
   pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     SasrecWorkspace& w = workspaces_[worker];
     if (part < parts) return attend_part(attention.parts[part], layer, w);
@@ -356,7 +341,7 @@ void CpuSasrec::attend_part(const AttentionPart& part, std::uint32_t layer, Sasr
 }
 
 // Adds the mixed heads to the residual, norms it, and adds the feed-forward part.
-void CpuSasrec::finish_layer(const PackedSasrecLayer& layer, SasrecRows rows, SasrecWorkspace& w) {
+void CpuSasrec::finish_layer(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w) {
   {
     PartTimer timer(timed(w, &PassTimes::linear));
     layer.output.add(mixed_.data() + rows.begin * c_.hidden, state(rows.begin), rows.count);

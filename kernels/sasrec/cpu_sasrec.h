@@ -15,6 +15,7 @@
 #include "kernels/cpu/engine/decoder_kv.h"
 #include "kernels/cpu/engine/decoder_rope.h"
 #include "kernels/cpu/engine/item_search.h"
+#include "kernels/cpu/engine/row_chunks.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/cpu/products/linear.h"
 #include "kernels/decoder/decoder_batch.h"
@@ -71,9 +72,6 @@ class CpuSasrec final : public Executor {
   }
 
  private:
-  struct SasrecRows {
-    std::size_t begin, count;
-  };
   // Working memory of one thread of a pass.
   struct SasrecWorkspace {
     FloatBuffer inner;  // [rows of a chunk] × keys and values, or the feed-forward part
@@ -91,13 +89,13 @@ class CpuSasrec final : public Executor {
   void for_rows(Team::Pass& pass, Work&& work);
   void run_rows(Team::Pass& pass, std::uint32_t layer);
   void run_attention(Team::Pass& pass, std::uint32_t layer);
-  void embed(SasrecRows rows, SasrecWorkspace& w);
-  void make_keys_values(const PackedSasrecLayer& layer, SasrecRows rows, SasrecWorkspace& w);
-  void make_queries(const PackedSasrecLayer& layer, SasrecRows rows, SasrecWorkspace& w);
+  void embed(Rows rows, SasrecWorkspace& w);
+  void make_keys_values(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w);
+  void make_queries(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w);
   void keep_read_rows();
   void attend_part(const AttentionPart& part, std::uint32_t layer, SasrecWorkspace& w);
-  void finish_layer(const PackedSasrecLayer& layer, SasrecRows rows, SasrecWorkspace& w);
-  void norm_rows(SasrecRows rows, SasrecWorkspace& w);
+  void finish_layer(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w);
+  void norm_rows(Rows rows, SasrecWorkspace& w);
   void read(std::span<const Request> requests, std::span<Reply> replies);
   void read_items(std::size_t first, std::size_t end, std::span<Reply> replies);
   void norm_output(std::vector<float>& state) const;

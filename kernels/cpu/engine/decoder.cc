@@ -17,20 +17,11 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows per chunk: enough rows per load of the weights, few enough that their activations stay in
-// cache, whole tiles of the matrix product, and the same number of chunks for each worker.
-std::size_t chunk_rows(std::size_t rows, std::uint32_t workers) {
-  constexpr std::size_t most = 256, tile = 12;
-  const std::size_t rounds = std::max<std::size_t>(1, (rows + workers * most - 1) / (workers * most));
-  const std::size_t chunks = rounds * workers;
-  return std::max(tile, ((rows + chunks - 1) / chunks + tile - 1) / tile * tile);
-}
-
+constexpr std::size_t chunk_rows_max = 256;
 // Up to so many rows, idle cores share each product's output features instead of its rows: reading
 // the weight takes most of the time, and then each core reads a part of it.
 constexpr std::size_t few_rows = 64;
 constexpr std::size_t readout_rows_at_once = 256;
-constexpr double copies_cost = 20;  // operations in the time of copying one value
 
 }  // namespace
 
@@ -142,8 +133,9 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
 // Sets the chunks of the current rows. Chunks do not grow within a pass: the first ones fit the
 // memory.
 void CpuDecoder::set_chunks(std::uint32_t workers) {
-  const std::size_t rows =
-      rows_ <= few_rows && options_.weights != WeightFormat::int8 ? few_rows : chunk_rows(rows_, workers);
+  const std::size_t rows = rows_ <= few_rows && options_.weights != WeightFormat::int8
+                               ? few_rows
+                               : chunk_rows(rows_, workers, chunk_rows_max);
   chunk_rows_ = chunk_rows_ == 0 ? rows : std::min(chunk_rows_, rows);
 }
 
@@ -160,12 +152,8 @@ void CpuDecoder::for_rows(Team::Pass& pass, Work&& work) {
     return;
   }
   sharing_ = nullptr;
-  const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
-  pass.run(chunks, static_cast<double>(rows_) * row_operations(),
-           [&](std::size_t chunk, std::uint32_t worker) {
-             const std::size_t begin = chunk * chunk_rows_;
-             work(Rows{begin, std::min(chunk_rows_, rows_ - begin)}, workspace(worker));
-           });
+  run_chunks(pass, rows_, chunk_rows_, row_operations(),
+             [&](Rows rows, std::uint32_t worker) { work(rows, workspace(worker)); });
 }
 
 // out = linear(in), or out += linear(in), for `rows` dense rows.

@@ -19,14 +19,11 @@
 #include "kernels/cpu/engine/decoder_workspace.h"
 #include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/cpu/engine/repair_pass.h"
+#include "kernels/cpu/engine/row_chunks.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/decoder/decoder_batch.h"
 
 namespace troupe::kernels {
-
-struct Rows {
-  std::size_t begin, count;
-};
 
 class CpuDecoder final : public Executor {
  public:
