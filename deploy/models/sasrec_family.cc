@@ -49,7 +49,7 @@ kernels::DecoderOptions sasrec_options(const Config& config) {
 ModelFacts describe_sasrec(const std::filesystem::path& directory, const Config& config) {
   const kernels::SasrecConfig model = kernels::read_sasrec_config(directory);
   const kernels::DecoderOptions options = sasrec_options(config);
-  const kernels::SasrecPassMemory memory = pass_memory(model, options);
+  const kernels::RowMemory memory = pass_memory(model, options);
   const kernels::PlanLimits limits = plan_limits(model, items_of(config.model));
   ModelFacts facts{limits, page_layout(kv_layout(model, options.page_tokens, options.kv)),
                    sasrec_cost(model, options, limits)};

@@ -8,7 +8,6 @@
 
 #include "kernels/base/check.h"
 #include "kernels/cpu/engine/decoder_workspace.h"
-#include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/executor/passes.h"
 
 namespace troupe::kernels {

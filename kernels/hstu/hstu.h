@@ -21,6 +21,7 @@
 // states.
 #include <memory>
 
+#include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/decoder/decoder.h"
 #include "kernels/executor/executor.h"
 #include "kernels/hstu/hstu_model.h"
@@ -37,12 +38,8 @@ PageLayout page_layout(const HstuConfig& config, const DecoderOptions& options);
 // Returns what the model does not accept of a plan within its limits; empty: nothing.
 std::string plan_fault(const HstuConfig& config, const Plan& plan);
 
-// Memory of a pass beside weights and pages, as a function of computed tokens; like pass_memory of
-// the decoders.
-struct HstuPassMemory {
-  std::size_t row_bytes = 0;    // bytes of a computed token
-  std::size_t tokens_max = 0;   // maximum tokens of one pass
-  std::size_t tokens_kept = 0;  // tokens whose memory stays allocated for the next pass
+// Memory of a pass beside weights and pages, as a function of computed tokens.
+struct HstuPassMemory : RowMemory {
   std::size_t steps_max =
       0;  // maximum time-bucket steps of one pass: a request whose times rise and fall too often is too large
 };

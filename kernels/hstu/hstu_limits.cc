@@ -104,19 +104,11 @@ HstuPassMemory pass_memory(const HstuConfig& config, const DecoderOptions& optio
       std::size_t{config.head_dim + config.numbers_of_value()} * std::min(options.cores, config.heads);
   const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
   const std::size_t planned = 24 * sizeof(std::uint32_t) + 2 * (config.time_buckets + 1) * sizeof(BucketStep);
-  HstuPassMemory memory;
-  memory.row_bytes = (widths + packed) * sizeof(float) + planned +
-                     layout.kv_heads * (layout.vector_bytes() + layout.value_vector_bytes());
-  memory.row_bytes *= config.event_tokens();
-  memory.steps_max = std::size_t{2} * (config.time_buckets + 1);
-  memory.tokens_max = memory.tokens_kept = SIZE_MAX;
-  if (options.memory_bytes == 0) return memory;
-  const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
-  const std::size_t batch = std::max(1u, options.batch_tokens),
-                    longest = std::size_t{config.contexts()} + config.history() + 1;
-  memory.tokens_kept = std::max(share / memory.row_bytes, batch);
-  memory.tokens_max = std::max({options.memory_bytes / memory.row_bytes, batch, longest});
-  return memory;
+  const std::size_t row_bytes = (widths + packed) * sizeof(float) + planned +
+                                layout.kv_heads * (layout.vector_bytes() + layout.value_vector_bytes());
+  const std::size_t longest = std::size_t{config.contexts()} + config.history() + 1;
+  return {divide_memory(row_bytes * config.event_tokens(), longest, options),
+          std::size_t{2} * (config.time_buckets + 1)};
 }
 
 }  // namespace troupe::kernels

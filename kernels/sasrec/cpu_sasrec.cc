@@ -9,7 +9,6 @@
 
 #include "kernels/base/check.h"
 #include "kernels/cpu/engine/decoder_workspace.h"
-#include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/executor/passes.h"
 
 namespace troupe::kernels {
@@ -66,19 +65,13 @@ KvLayout kv_layout(const SasrecConfig& config, std::uint32_t page_tokens, KvForm
   return {config.layers, config.heads, config.head_dim(), page_tokens, format};
 }
 
-SasrecPassMemory pass_memory(const SasrecConfig& config, const DecoderOptions& options) {
+RowMemory pass_memory(const SasrecConfig& config, const DecoderOptions& options) {
   const std::size_t packed = std::size_t{2} * config.head_dim() * std::min(options.cores, config.heads);
   const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
-  SasrecPassMemory memory;
-  memory.row_bytes = (std::size_t{5} * config.hidden + config.intermediate + packed) * sizeof(float) +
-                     24 * sizeof(std::uint32_t) + 2 * layout.kv_heads * layout.vector_bytes();
-  memory.tokens_max = memory.tokens_kept = SIZE_MAX;
-  if (options.memory_bytes == 0) return memory;
-  const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
-  const std::size_t batch = std::max(1u, options.batch_tokens), longest = config.history_max;
-  memory.tokens_kept = std::max(share / memory.row_bytes, batch);
-  memory.tokens_max = std::max({options.memory_bytes / memory.row_bytes, batch, longest});
-  return memory;
+  const std::size_t row_bytes =
+      (std::size_t{5} * config.hidden + config.intermediate + packed) * sizeof(float) +
+      24 * sizeof(std::uint32_t) + 2 * layout.kv_heads * layout.vector_bytes();
+  return divide_memory(row_bytes, config.history_max, options);
 }
 
 Plan sasrec_plan(const std::vector<Token>& history, std::vector<Token> items) {

@@ -112,7 +112,7 @@ class CpuSasrec final : public Executor {
   Team& team_;
   const SasrecConfig& c_;
   const DecoderOptions options_;
-  const SasrecPassMemory memory_;
+  const RowMemory memory_;
   const KvLayout layout_;
   const PageLayout pages_;
   const SasrecKernels kernels_;

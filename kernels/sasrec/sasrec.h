@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/decoder/decoder.h"
 #include "kernels/executor/executor.h"
 #include "kernels/sasrec/sasrec_model.h"
@@ -29,14 +30,8 @@ PlanLimits plan_limits(const SasrecConfig& config, ItemRows items);
 std::string plan_fault(const SasrecConfig& config, const Plan& plan);  // as Executor::fault
 KvLayout kv_layout(const SasrecConfig& config, std::uint32_t page_tokens, KvFormat format);
 
-// Memory of a pass beside weights and pages, as a function of computed tokens; like pass_memory of
-// the decoders.
-struct SasrecPassMemory {
-  std::size_t row_bytes = 0;    // bytes of a computed token
-  std::size_t tokens_max = 0;   // maximum tokens of one pass
-  std::size_t tokens_kept = 0;  // tokens whose memory stays allocated for the next pass
-};
-SasrecPassMemory pass_memory(const SasrecConfig& config, const DecoderOptions& options);
+// Memory of a pass beside weights and pages, as a function of computed tokens.
+RowMemory pass_memory(const SasrecConfig& config, const DecoderOptions& options);
 
 // Makes the CPU executor; takes the weights. Options: weights must not be int8; those of beam
 // searches are ignored.

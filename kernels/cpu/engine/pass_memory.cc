@@ -15,6 +15,14 @@ RowWidths row_widths(const DecoderConfig& config) {
   return {config.hidden, queries + keys_values, queries};
 }
 
+RowMemory divide_memory(std::size_t row_bytes, std::size_t longest, const DecoderOptions& options) {
+  if (options.memory_bytes == 0) return {row_bytes, SIZE_MAX, SIZE_MAX};
+  const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
+  const std::size_t batch = std::max(1u, options.batch_tokens);
+  return {row_bytes, std::max({options.memory_bytes / row_bytes, batch, longest}),
+          std::max(share / row_bytes, batch)};
+}
+
 PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& options) {
   const RowWidths widths = row_widths(config);
   // Each part of attention packs the keys that it sees, of one head at a time.
@@ -22,19 +30,13 @@ PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& option
   const std::size_t angles = config.head_dim;             // cosines and sines of its position
   const std::size_t planned = 8 * sizeof(std::uint32_t);  // the planner's data per row, with growth
   const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
-  PassMemory memory;
-  memory.row_bytes = (widths.state + widths.qkv + widths.mixed + angles + packed) * sizeof(float) + planned +
-                     2 * layout.kv_heads * layout.vector_bytes();
-  if (options.memory_bytes == 0) {
-    memory.tokens_max = memory.tokens_kept = SIZE_MAX;
-    memory.search_bytes_max = SIZE_MAX;
-    return memory;
-  }
+  const std::size_t row_bytes = (widths.state + widths.qkv + widths.mixed + angles + packed) * sizeof(float) +
+                                planned + 2 * layout.kv_heads * layout.vector_bytes();
+  PassMemory memory{divide_memory(row_bytes, config.positions_max, options), SIZE_MAX};
+  if (options.memory_bytes == 0) return memory;
   const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
-  const std::size_t batch = std::max(1u, options.batch_tokens), longest = config.positions_max;
-  memory.tokens_kept = std::max(share / memory.row_bytes, batch);
-  memory.search_bytes_max = std::max(share, batch * (memory.row_bytes + layout.token_bytes()));
-  memory.tokens_max = std::max({options.memory_bytes / memory.row_bytes, batch, longest});
+  const std::size_t batch = std::max(1u, options.batch_tokens);
+  memory.search_bytes_max = std::max(share, batch * (row_bytes + layout.token_bytes()));
   return memory;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Memory of a forward pass on the CPU beside weights and pages, as a function of computed tokens;
-// counted only here. The decoder sizes its buffers by it, and admission asks it first. A batch that
+// counted only here. Executors size their buffers by it, and admission asks it first. A batch that
 // does not fit into one pass is computed in several (executor/passes.h) or refused.
 #include <cstddef>
 #include <mutex>
@@ -16,17 +16,21 @@ struct RowWidths {
 };
 RowWidths row_widths(const DecoderConfig& config);
 
-struct PassMemory {
+struct RowMemory {
   std::size_t row_bytes = 0;    // bytes of a computed token
   std::size_t tokens_max = 0;   // maximum tokens of one pass
   std::size_t tokens_kept = 0;  // tokens whose memory stays allocated for the next pass
-  // maximum bytes of searches that are computed together, beside their rows
-  std::size_t search_bytes_max = 0;
 };
 // Divides options.memory_bytes. Each executor permanently has its share, at least for
 // options.batch_tokens. A larger pass, one at a time in the process, may use all of memory_bytes,
-// at least for the longest prompt that the model allows, and frees it afterwards. Searches that run
-// together have a share, too.
+// at least for `longest` tokens, the longest prompt that the model allows, and frees it afterwards.
+RowMemory divide_memory(std::size_t row_bytes, std::size_t longest, const DecoderOptions& options);
+
+// Searches of decoders that run together have a share, too.
+struct PassMemory : RowMemory {
+  // maximum bytes of searches that are computed together, beside their rows
+  std::size_t search_bytes_max = 0;
+};
 PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& options);
 
 // Returns the bytes of a request's search beside its rows: the tokens of its paths, the pages that
