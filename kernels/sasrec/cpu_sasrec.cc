@@ -4,28 +4,34 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "kernels/cpu/engine/decoder_workspace.h"
-#include "kernels/executor/passes.h"
 
 namespace troupe::kernels {
 namespace {
 
-constexpr std::size_t sasrec_chunk_rows_max = 192;
-
-float sasrec_length(const float* values, std::size_t count) {
-  double squares = 0;
-  for (std::size_t i = 0; i < count; ++i) squares += double{values[i]} * values[i];
-  return static_cast<float>(std::sqrt(squares));
+ItemScores item_scores(const SasrecConfig& c) {
+  return {.columns = c.hidden,
+          .unit_states = c.output_norm == SasrecOutputNorm::l2,
+          .state_epsilon = c.output_epsilon,
+          .unit_items = c.item_l2,
+          .item_epsilon = c.l2_epsilon,
+          .temperature = c.temperature};
 }
 
-float item_factor(const SasrecConfig& c, const float* item) {
-  const float length =
-      c.item_l2 ? std::max(sasrec_length(item, c.hidden), static_cast<float>(c.l2_epsilon)) : 1;
-  return 1 / (length * static_cast<float>(c.temperature));
+ItemModel item_model(const SasrecConfig& c, ItemRows items, const DecoderOptions& options) {
+  ItemModel model;
+  model.layout = kv_layout(c, options.page_tokens, options.kv);
+  model.pages = page_layout(model.layout);
+  model.widths = {c.hidden, c.hidden, c.hidden};
+  model.chunk_width = std::max(2 * c.hidden, c.intermediate);
+  model.key_value_width = std::size_t{2} * c.hidden;
+  model.row_operations = 2.0 * c.hidden * (4.0 * c.hidden + 2.0 * c.intermediate);
+  model.memory = pass_memory(c, options);
+  model.limits = plan_limits(c, items);
+  model.scores = item_scores(c);
+  return model;
 }
 
 // Takes rows [begin, end) of a matrix and its bias as a layer of its own.
@@ -97,12 +103,15 @@ PackedSasrec pack_sasrec(SasrecModel model, const Linear::Form& form) {
   SasrecWeights& weights = model.weights;
   TROUPE_CHECK(weights.layers.size() == c.layers,
                "sasrec: expected as many layers of weights as the configuration has");
-  PackedSasrec packed{c, std::move(weights.items), std::move(weights.positions), std::move(model.items), {},
-                      {}};
-  TROUPE_CHECK(packed.table || (packed.items.rows == c.vocabulary && packed.items.columns == c.hidden),
+  const std::shared_ptr<EmbeddingTable>& table = model.items;
+  TROUPE_CHECK(table || (weights.items.rows == c.vocabulary && weights.items.columns == c.hidden),
                "sasrec: expected one row of features per item");
-  TROUPE_CHECK(!packed.table || (packed.table->rows() == c.vocabulary && packed.table->columns() == c.hidden),
+  TROUPE_CHECK(!table || (table->rows() == c.vocabulary && table->columns() == c.hidden),
                "sasrec: expected a table with one row of features per item");
+  PackedSasrec packed{c,
+                      pack_items(std::move(weights.items), std::move(model.items), item_scores(c)),
+                      std::move(weights.positions),
+                      {}};
   WeightMemory memory;
   for (SasrecLayer& layer : weights.layers) {
     packed.layers.push_back({part_of(layer.qkv, layer.qkv_bias, 0, c.hidden, form, memory),
@@ -112,126 +121,41 @@ PackedSasrec pack_sasrec(SasrecModel model, const Linear::Form& form) {
                              Linear(std::move(layer.fc2), std::move(layer.fc2_bias), form, memory)});
     layer = {};
   }
-  for (std::size_t item = 0; !packed.table && item < c.vocabulary; ++item)
-    packed.item_factors.push_back(item_factor(c, &packed.items.values[item * c.hidden]));
   return packed;
 }
 
-CpuSasrec::CpuSasrec(std::shared_ptr<const PackedSasrec> weights, std::shared_ptr<const Teams> teams,
-                     std::shared_ptr<std::mutex> large, std::uint32_t executor, const DecoderOptions& options,
-                     const SasrecKernels& kernels)
-    : weights_(std::move(weights)),
-      teams_(std::move(teams)),
-      large_(std::move(large)),
-      team_(*(*teams_)[executor % teams_->size()]),
+CpuSasrec::CpuSasrec(std::shared_ptr<const PackedSasrec> weights, SharedTeams shared, std::uint32_t executor,
+                     const DecoderOptions& options, const SasrecKernels& kernels)
+    : ItemExecutor({weights, &weights->items}, item_model(weights->config, weights->items.where(), options),
+                   std::move(shared), executor, options,
+                   {kernels.gates, kernels.items.readout, with_product(kernels.items, kernels.product)}),
+      weights_(std::move(weights)),
       c_(weights_->config),
-      options_(options),
-      memory_(pass_memory(c_, options)),
-      layout_(kv_layout(c_, options.page_tokens, options.kv)),
-      pages_(page_layout(layout_)),
-      kernels_(kernels),
-      planner_(plan_limits(c_, weights_->item_rows()), layout_),
-      kv_(layout_),
-      no_turns_({}),
-      search_(with_product(kernels.items, kernels.product)),
-      workspaces_(team_.cores()) {}
+      kernels_(kernels) {}
 
-void CpuSasrec::run(std::span<const Request> requests, std::vector<Reply>& replies) {
-  start_replies(requests, replies);
-  run_in_passes(search_.begin(requests), replies,
-                [this](auto some, auto answers) { return run_pass(some, answers); });
-  if (search_.pending())
-    search_.finish(
-        replies,
-        {weights_->items, weights_->item_factors, [this](std::vector<float>& state) { norm_output(state); },
-         narrow_items(*weights_->narrow, weights_->items, weights_->item_factors, options_.weights,
-                      kernels_.product->panel_width)},
-        team_, timed(workspaces_[0], &PassTimes::search));
-  if (times_ != nullptr) collect_times(std::span(workspaces_), *times_);
-}
-
-std::string CpuSasrec::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
-  const std::size_t tokens = computed_tokens(requests);
-  if (std::string beyond = validate_tokens(tokens, memory_.tokens_max); !beyond.empty()) return beyond;
-  if (tokens <= memory_.tokens_kept) return compute(requests, replies);
-  return run_large_pass(
-      *large_, [&] { return compute(requests, replies); }, [&] { free_memory(); });
-}
-
-// Frees a large pass's memory, so that the next large pass may be any executor's.
-void CpuSasrec::free_memory() {
-  const std::size_t rows = memory_.tokens_kept;
-  for (FloatBuffer* buffer : {&state_, &query_, &mixed_}) buffer->shrink(rows * c_.hidden);
-  kv_.shrink(rows);
-  gathered_ = {};
-  read_items_ = {};
-  for (SasrecWorkspace& w : workspaces_) w.attend = {};
-  planner_ = BatchPlanner(plan_limits(c_, weights_->item_rows()), layout_);
-  batch_ = nullptr;
-}
-
-std::string CpuSasrec::compute(std::span<const Request> requests, std::span<Reply> replies) {
-  team_.bind_caller();
-  Team::Pass pass(team_);
-  {
-    PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
-    for (const Request& request : requests) {
-      const std::string fault = plan_fault(c_, *request.plan);
-      TROUPE_CHECK(fault.empty(), fault);
-    }
-    batch_ = &planner_.plan(requests);
-    start(pass.workers());
+std::string CpuSasrec::plan_rows(std::span<const Request> requests) {
+  for (const Request& request : requests) {
+    const std::string fault = plan_fault(c_, *request.plan);
+    TROUPE_CHECK(fault.empty(), fault);
   }
-  if (weights_->table) gather_items();
-  for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
-    run_rows(pass, layer);
-    run_attention(pass, layer);
-  }
-  for_rows(pass, [&](Rows rows, SasrecWorkspace& w) { finish_layer(weights_->layers.back(), rows, w); });
-  read(requests, replies);
+  batch_ = &planner_.plan(requests);
   return "";
 }
 
-// Allocates the pass's memory.
-void CpuSasrec::start(std::uint32_t workers) {
-  rows_ = batch_->rows();
-  chunk_rows_ = chunk_rows(rows_, workers, sasrec_chunk_rows_max);
-  cut_attention(*batch_, nullptr, c_.heads, c_.heads, workers, all_rows_);
-  cut_attention(*batch_, &batch_->read, c_.heads, c_.heads, workers, read_rows_);
-  for (FloatBuffer* buffer : {&state_, &query_, &mixed_}) buffer->reserve(rows_ * c_.hidden);
-  for (SasrecWorkspace& workspace : workspaces_)  // a core that is busy now may join this pass later
-    workspace.inner.reserve(chunk_rows_ * std::max(2 * c_.hidden, c_.intermediate));
-  share_attention_capacity(std::span(workspaces_));
-  kv_.reserve(batch_->rows());
-}
-
-// Gathers the items of all tokens to where `embed` reads them, and behind them the items that are
-// read out, in one call: each row is fetched once.
-void CpuSasrec::gather_items() {
-  PartTimer timer(timed(workspaces_[0], &PassTimes::embedding));
-  gathered_.assign(batch_->tokens.begin(), batch_->tokens.end());
-  gathered_at_.assign(batch_->readouts.size(), 0);
-  for (std::size_t first = 0; first < batch_->readouts.size(); first = end_of_alike(first)) {
-    gathered_at_[first] = gathered_.size();
-    const std::span<const Token> rows = batch_->readouts[first].vocabulary_rows;
-    gathered_.insert(gathered_.end(), rows.begin(), rows.end());
+void CpuSasrec::run_layers(Team::Pass& pass) {
+  for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
+    run_rows(pass, layer);
+    run_attention(pass, layer, [&](const AttentionPart& part, std::uint32_t worker) {
+      attend_part(part, layer, workspaces_[worker]);
+    });
   }
-  state_.reserve(gathered_.size() * c_.hidden);
-  weights_->table->fetch(gathered_, state_.data());
-}
-
-// Does `work` for all rows, chunk by chunk, shared among idle cores.
-template <class Work>
-void CpuSasrec::for_rows(Team::Pass& pass, Work&& work) {
-  const double row_operations = 2.0 * c_.hidden * (4.0 * c_.hidden + 2.0 * c_.intermediate);
-  run_chunks(pass, rows_, chunk_rows_, row_operations,
-             [&](Rows rows, std::uint32_t worker) { work(rows, workspaces_[worker]); });
+  for_rows(pass, [&](Rows rows, ItemWorkspace& w) { finish_layer(weights_->layers.back(), rows, w); });
 }
 
 // Computes a layer's keys, values and queries from the mixed heads of the layer before (or the
 // embedding). The last layer's queries wait until only the read rows are left.
 void CpuSasrec::run_rows(Team::Pass& pass, std::uint32_t layer) {
-  for_rows(pass, [&](Rows rows, SasrecWorkspace& w) {
+  for_rows(pass, [&](Rows rows, ItemWorkspace& w) {
     if (layer == 0)
       embed(rows, w);
     else
@@ -240,11 +164,11 @@ void CpuSasrec::run_rows(Team::Pass& pass, std::uint32_t layer) {
     if (!is_last(layer)) make_queries(weights_->layers[layer], rows, w);
   });
   if (!is_last(layer)) return;
-  keep_read_rows();
-  for_rows(pass, [&](Rows rows, SasrecWorkspace& w) { make_queries(weights_->layers[layer], rows, w); });
+  keep_read_rows(0);
+  for_rows(pass, [&](Rows rows, ItemWorkspace& w) { make_queries(weights_->layers[layer], rows, w); });
 }
 
-void CpuSasrec::embed(Rows rows, SasrecWorkspace& w) {
+void CpuSasrec::embed(Rows rows, ItemWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::embedding));
   const float scale = std::sqrt(static_cast<float>(c_.hidden));
   for (std::size_t row = rows.begin; row < rows.begin + rows.count; ++row) {
@@ -252,31 +176,32 @@ void CpuSasrec::embed(Rows rows, SasrecWorkspace& w) {
         &weights_->positions.values[std::size_t{batch_->positions[row]} * c_.hidden];
     float* const out = state(row);
     const float* const item =
-        weights_->table ? out
-                        : &weights_->items.values[static_cast<std::size_t>(batch_->tokens[row]) * c_.hidden];
+        weights_->items.table
+            ? out
+            : &weights_->items.embedding.values[static_cast<std::size_t>(batch_->tokens[row]) * c_.hidden];
     for (std::size_t i = 0; i < c_.hidden; ++i) out[i] = scale * item[i] + position[i];
   }
 }
 
 // Keys and values come from the state itself, not from its norm.
-void CpuSasrec::make_keys_values(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w) {
+void CpuSasrec::make_keys_values(const PackedSasrecLayer& layer, Rows rows, ItemWorkspace& w) {
   {
     PartTimer timer(timed(w, &PassTimes::linear));
-    layer.keys_values.run(state(rows.begin), w.inner.data(), rows.count);
+    layer.keys_values.run(state(rows.begin), w.chunk.data(), rows.count);
   }
   PartTimer timer(timed(w, &PassTimes::keys_values));
-  kv_.store(static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.count), w.inner.data(),
-            w.inner.data() + c_.hidden, std::size_t{2} * c_.hidden);
+  kv_.store(static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.count), w.chunk.data(),
+            w.chunk.data() + c_.hidden, std::size_t{2} * c_.hidden);
 }
 
 // Norms the state, which is the residual of attention, and computes queries from it.
-void CpuSasrec::make_queries(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w) {
+void CpuSasrec::make_queries(const PackedSasrecLayer& layer, Rows rows, ItemWorkspace& w) {
   norm_rows(rows, w);
   PartTimer timer(timed(w, &PassTimes::linear));
-  layer.query.run(state(rows.begin), query_.data() + rows.begin * c_.hidden, rows.count);
+  layer.query.run(state(rows.begin), projections_.data() + rows.begin * c_.hidden, rows.count);
 }
 
-void CpuSasrec::norm_rows(Rows rows, SasrecWorkspace& w) {
+void CpuSasrec::norm_rows(Rows rows, ItemWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::elementwise));
   NormTask norm{.in = state(rows.begin), .out = state(rows.begin)};
   norm.in_stride = norm.out_stride = norm.width = c_.hidden;
@@ -285,62 +210,24 @@ void CpuSasrec::norm_rows(Rows rows, SasrecWorkspace& w) {
   kernels_.gates->norm(norm);
 }
 
-// Moves the states of the rows with a readout to the front; the others end here.
-void CpuSasrec::keep_read_rows() {
-  const std::vector<std::uint32_t>& read_rows = batch_->read.rows;
-  for (std::size_t to = 0; to < read_rows.size(); ++to)
-    if (read_rows[to] != to) std::copy_n(state(read_rows[to]), c_.hidden, state(to));
-  rows_ = read_rows.size();
-}
-
-// Keys and values that are kept go to their pages while attention runs: both only read this
-// layer's.
-void CpuSasrec::run_attention(Team::Pass& pass, std::uint32_t layer) {
-  const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
-  const std::size_t parts = attention.parts.size();
-  double operations = 4 * attention.pairs * c_.hidden;
-  for (const KeptSegment& segment : batch_->kept) operations += copies_cost * segment.tokens * 2 * c_.hidden;
-  pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
-    SasrecWorkspace& w = workspaces_[worker];
-    if (part < parts) return attend_part(attention.parts[part], layer, w);
-    PartTimer timer(timed(w, &PassTimes::keys_values));
-    kv_.keep(batch_->kept[part - parts], layer);
-  });
-}
-
-void CpuSasrec::attend_part(const AttentionPart& part, std::uint32_t layer, SasrecWorkspace& w) {
-  PartTimer timer(timed(w, &PassTimes::attention));
-  const RowGroup& group = batch_->groups[part.group];
-  const RowSet& read = batch_->read;
-  const std::size_t rows = part.row_end - part.row_begin, begin = part.row_begin;
+void CpuSasrec::attend_part(const AttentionPart& part, std::uint32_t layer, ItemWorkspace& w) {
   AttendTask task;
-  task.query_stride = task.out_stride = c_.hidden;
-  task.rows = static_cast<std::uint32_t>(rows);
+  set_part(task, part, layer, w);
   task.heads = 1;
-  task.head_dim = c_.head_dim();
   task.scale = 1 / std::sqrt(static_cast<float>(c_.head_dim()));
-  task.tail_begin = std::span(is_last(layer) ? read.begin : batch_->visible_begin).subspan(begin, rows);
-  task.tail_end = std::span(is_last(layer) ? read.end : batch_->visible_end).subspan(begin, rows);
-  const std::size_t at = begin * c_.hidden + std::size_t{part.head} * c_.head_dim();
-  task.queries = query_.data() + at;
-  task.out = mixed_.data() + at;
-  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin),
-              no_turns_, layer, part.head, w.context);
-  task.context = w.context;
-  w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));
-  task.tail = w.tail;
-  task.may_round = options_.weights != WeightFormat::f32;
+  task.tail_begin = std::span(is_last(layer) ? batch_->read.begin : batch_->visible_begin)
+                        .subspan(part.row_begin, task.rows);
   kernels_.attend(task, w.attend);
 }
 
 // Adds the mixed heads to the residual, norms it, and adds the feed-forward part.
-void CpuSasrec::finish_layer(const PackedSasrecLayer& layer, Rows rows, SasrecWorkspace& w) {
+void CpuSasrec::finish_layer(const PackedSasrecLayer& layer, Rows rows, ItemWorkspace& w) {
   {
     PartTimer timer(timed(w, &PassTimes::linear));
     layer.output.add(mixed_.data() + rows.begin * c_.hidden, state(rows.begin), rows.count);
   }
   norm_rows(rows, w);
-  float* const inner = w.inner.data();
+  float* const inner = w.chunk.data();
   {
     PartTimer timer(timed(w, &PassTimes::linear));
     layer.fc1.run(state(rows.begin), inner, rows.count);
@@ -357,83 +244,6 @@ void CpuSasrec::finish_layer(const PackedSasrecLayer& layer, Rows rows, SasrecWo
   layer.fc2.add(inner, state(rows.begin), rows.count);
 }
 
-void CpuSasrec::read(std::span<const Request> requests, std::span<Reply> replies) {
-  PartTimer timer(timed(workspaces_[0], &PassTimes::readout));
-  for (std::size_t i = 0; i < requests.size(); ++i)
-    replies[i].readouts.resize(requests[i].plan->readouts.size());
-  const std::span<const BatchReadout> all = batch_->readouts;
-  for (std::size_t first = 0; first < all.size();) {
-    const std::size_t end = end_of_alike(first);
-    if (all[first].what == Readout::What::state)
-      replies[all[first].request].readouts[all[first].index].assign(state(all[first].read_row),
-                                                                    state(all[first].read_row) + c_.hidden);
-    else
-      read_items(first, end, replies);
-    first = end;
-  }
-}
-
-// Returns the end of the readouts from `first` on that ask for logits of the same items; a readout
-// of a state is a run of one.
-std::size_t CpuSasrec::end_of_alike(std::size_t first) const {
-  const std::span<const BatchReadout> all = batch_->readouts;
-  std::size_t end = first + 1;
-  if (all[first].what == Readout::What::state) return end;
-  while (end < all.size() && all[end].what != Readout::What::state &&
-         std::ranges::equal(all[end].vocabulary_rows, all[first].vocabulary_rows))
-    ++end;
-  return end;
-}
-
-// Computes logits of the same items for the readouts [first, end).
-void CpuSasrec::read_items(std::size_t first, std::size_t end, std::span<Reply> replies) {
-  const std::span<const BatchReadout> all = batch_->readouts;
-  std::span<const Token> rows = all[first].vocabulary_rows;
-  if (weights_->table) {
-    const float* const from = state(gathered_at_[first]);
-    read_items_.rows = static_cast<std::uint32_t>(rows.size());
-    read_items_.columns = c_.hidden;
-    read_items_.values.assign(from, from + rows.size() * c_.hidden);
-    read_item_rows_.resize(rows.size());
-    std::iota(read_item_rows_.begin(), read_item_rows_.end(), 0);
-    rows = read_item_rows_;
-  }
-  const Matrix& items = weights_->table ? read_items_ : weights_->items;
-  readout_states_.clear();
-  readout_out_.clear();
-  read_states_.resize(std::max(read_states_.size(), end - first));
-  for (std::size_t i = first; i < end; ++i) {
-    std::vector<float>& own = read_states_[i - first];
-    own.assign(state(all[i].read_row), state(all[i].read_row) + c_.hidden);
-    norm_output(own);
-    std::vector<float>& logits = replies[all[i].request].readouts[all[i].index];
-    logits.resize(rows.size());
-    readout_states_.push_back(own.data());
-    readout_out_.push_back(logits.data());
-  }
-  kernels_.items.readout(readout_states_, items, rows, readout_out_);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const auto row = static_cast<std::size_t>(rows[r]);
-    const float factor =
-        weights_->table ? item_factor(c_, &items.values[row * c_.hidden]) : weights_->item_factors[row];
-    for (float* const logits : readout_out_) logits[r] *= factor;
-  }
-}
-
-// Makes a state comparable with items.
-void CpuSasrec::norm_output(std::vector<float>& state) const {
-  if (c_.output_norm == SasrecOutputNorm::l2) {
-    const float length = std::max(sasrec_length(state.data(), state.size()), float(c_.output_epsilon));
-    for (float& value : state) value /= length;
-    return;
-  }
-  NormTask norm{.in = state.data(), .out = state.data()};
-  norm.rows = 1;
-  norm.width = state.size();
-  norm.epsilon = static_cast<float>(c_.output_epsilon);
-  kernels_.gates->norm(norm);
-}
-
 std::unique_ptr<Executor> make_cpu_sasrec(SasrecModel model, const DecoderOptions& options,
                                           const SasrecKernels& kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "sasrec: expected page_tokens above 0");
@@ -441,8 +251,8 @@ std::unique_ptr<Executor> make_cpu_sasrec(SasrecModel model, const DecoderOption
   TROUPE_CHECK(options.weights != WeightFormat::int8, "sasrec: expected float32 or bf16 weights");
   return std::make_unique<CpuSasrec>(std::make_shared<const PackedSasrec>(
                                          pack_sasrec(std::move(model), {options.weights, *kernels.product})),
-                                     std::make_shared<const Teams>(std::move(teams)),
-                                     std::make_shared<std::mutex>(), 0, options, kernels);
+                                     SharedTeams{std::make_shared<const Teams>(std::move(teams))}, 0, options,
+                                     kernels);
 }
 
 std::unique_ptr<Executor> make_cpu_sasrec(SasrecModel model, const DecoderOptions& options) {
