@@ -11,63 +11,26 @@
 #include "hwy/foreach_target.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "hwy/highway.h"
+#include "kernels/cpu/versions/dots_inl.h"
 #include "kernels/operations/readout.h"
 #include "kernels/operations/versions.h"
-
-#undef TROUPE_UNROLL
-#define TROUPE_UNROLL HWY_UNROLL(8)
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 #if TROUPE_VECTOR_TARGET
 
-namespace hn = hwy::HWY_NAMESPACE;
-using Floats = hn::ScalableTag<float>;
-using Vec = hn::Vec<Floats>;
-inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
-inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;  // 32, else 16
 inline constexpr std::size_t kRows = kManyRegisters ? 4 : 2, kStates = kManyRegisters ? 6 : 4;
 // Rows whose logits are written together, one cache line for each state. The states' outputs may
 // lie a power of two apart, so single writes to all of them would evict each other from the cache.
 inline constexpr std::size_t kBlock = 16;
 
-// Loads the first `count` numbers at `from`, followed by zeros: the last columns of a row.
-HWY_INLINE Vec load_first(const float* from, std::size_t count) {
-  HWY_ALIGN float lanes[kLanes] = {};
-  std::memcpy(lanes, from, count * sizeof(float));
-  return hn::Load(Floats(), lanes);
-}
-
 // dots[s][first + r] of S states and R rows.
 template <std::size_t S, std::size_t R>
 HWY_NOINLINE void dot_tile(const float* const* states, const float* const* rows, std::size_t columns,
                            float (*dots)[kBlock], std::size_t first) {
-  const Floats d;
-  Vec sum[S][R];
-  TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r)
-      sum[s][r] = hn::Zero(d);
-  std::size_t c = 0;
-  for (; c + kLanes <= columns; c += kLanes) {
-    Vec row[R];
-    TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) row[r] = hn::LoadU(d, rows[r] + c);
-    TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) {
-      const Vec state = hn::LoadU(d, states[s] + c);
-      TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) sum[s][r] = hn::MulAdd(state, row[r], sum[s][r]);
-    }
-  }
-  if (const std::size_t rest = columns - c) {
-    Vec row[R];
-    TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) row[r] = load_first(rows[r] + c, rest);
-    TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) {
-      const Vec state = load_first(states[s] + c, rest);
-      TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) sum[s][r] = hn::MulAdd(state, row[r], sum[s][r]);
-    }
-  }
-  TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r)
-      dots[s][first + r] = hn::GetLane(hn::SumOfLanes(d, sum[s][r]));
+  dot_rows<S, R>(states, rows, columns,
+                 [&](std::size_t s, std::size_t r, float dot) HWY_ATTR { dots[s][first + r] = dot; });
 }
 
 // Computes the logits of S states and a block of rows.

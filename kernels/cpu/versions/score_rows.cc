@@ -1,77 +1,31 @@
-// Vector versions of the scores of a table's rows. A tile is kRows consecutive rows against up to
-// kStates states, with all sums in registers. The last columns of a row are loaded with a mask, so
-// nothing behind the table is read. Bytes: each row once, and for every further group of states
-// from cache. Operations: 2 * columns per score.
+// Vector versions of the scores of a table's rows. A tile is kScoreRows consecutive rows against up to
+// kScoreStates states, with all sums in registers (dots_inl.h). Bytes: each row once, and for every further
+// group of states from cache. Operations: 2 * columns per score.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/versions/score_rows.cc"
 #include "hwy/foreach_target.h"
 
-#include <algorithm>
-#include <cstring>
-
-#include "hwy/highway.h"
+#include "kernels/cpu/versions/dots_inl.h"
 #include "kernels/operations/score_rows.h"
 #include "kernels/operations/versions.h"
-
-#undef TROUPE_UNROLL
-#define TROUPE_UNROLL HWY_UNROLL(8)
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 #if TROUPE_VECTOR_TARGET
 
-namespace hn = hwy::HWY_NAMESPACE;
-using ScoreTag = hn::ScalableTag<float>;
-using ScoreVec = hn::Vec<ScoreTag>;
-inline constexpr std::size_t kScoreLanes = hn::MaxLanes(ScoreTag());
-inline constexpr std::size_t kScoreRows = 4;
-inline constexpr std::size_t kScoreStates = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 4 : 2;
-
-// Loads the first `count` floats, followed by zeros, and reads no others.
-HWY_INLINE ScoreVec load_score_columns(const float* from, std::size_t count) {
-  const ScoreTag d;
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2  // elsewhere a masked load may fault
-  return hn::MaskedLoad(hn::FirstN(d, count), d, from);
-#else
-  HWY_ALIGN float lanes[kScoreLanes] = {};
-  std::memcpy(lanes, from, count * sizeof(float));
-  return hn::Load(d, lanes);
-#endif
-}
+inline constexpr std::size_t kScoreRows = 4, kScoreStates = kManyRegisters ? 4 : 2;
 
 // Scores rows [first, first + R) for S states.
 template <std::size_t S, std::size_t R>
 HWY_NOINLINE void score_tile(const ScoreTask& task, std::size_t state, std::size_t first) {
-  const ScoreTag d;
-  const std::size_t columns = task.columns;
-  const float* const rows = task.table + first * columns;
-  ScoreVec sum[S][R];
-  TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r)
-      sum[s][r] = hn::Zero(d);
-  std::size_t c = 0;
-  for (; c + kScoreLanes <= columns; c += kScoreLanes) {
-    ScoreVec row[R];
-    TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) row[r] = hn::LoadU(d, rows + r * columns + c);
-    TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) {
-      const ScoreVec of_state = hn::LoadU(d, task.states[state + s] + c);
-      TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) sum[s][r] = hn::MulAdd(of_state, row[r], sum[s][r]);
-    }
-  }
-  if (const std::size_t left = columns - c) {
-    ScoreVec row[R];
-    TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) row[r] =
-        load_score_columns(rows + r * columns + c, left);
-    TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) {
-      const ScoreVec of_state = load_score_columns(task.states[state + s] + c, left);
-      TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) sum[s][r] = hn::MulAdd(of_state, row[r], sum[s][r]);
-    }
-  }
-  TROUPE_UNROLL for (std::size_t s = 0; s < S; ++s) TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) {
-    const float dot = hn::GetLane(hn::SumOfLanes(d, sum[s][r]));
-    task.out[state + s][first + r] = task.factors == nullptr ? dot : dot * task.factors[first + r];
-  }
+  const float* rows[R];
+  TROUPE_UNROLL for (std::size_t r = 0; r < R; ++r) rows[r] = task.table + (first + r) * task.columns;
+  dot_rows<S, R>(
+      &task.states[state], rows, task.columns, [&](std::size_t s, std::size_t r, float dot) HWY_ATTR {
+        task.out[state + s][first + r] = task.factors == nullptr ? dot : dot * task.factors[first + r];
+      });
 }
 
 template <std::size_t S>
