@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "deploy/data/text_file.h"
+#include "deploy/testing/conversion_test.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/testing/test_folder.h"
 
@@ -33,12 +34,6 @@ std::string content(const std::filesystem::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != text.npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 
 ConvertedModel of_rows(std::uint64_t rows) {

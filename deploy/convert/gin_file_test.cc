@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "deploy/testing/conversion_test.h"
+
 using namespace troupe;
 using namespace troupe::deploy;
 
@@ -14,12 +16,6 @@ std::string refused(const std::string& text) {
   } catch (const kernels::LoadError& error) {
     return error.what();
   }
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != text.npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 
 TEST_CASE("gin file: bindings, comments, macros, lists and references") {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "deploy/testing/conversion_test.h"
 #include "kernels/testing/test_folder.h"
 
 using namespace troupe;
@@ -68,12 +69,6 @@ std::string refused(Folder& folder, const json& golden) {
   } catch (const std::exception& error) {
     return error.what();
   }
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != text.npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 
 TEST_CASE("golden check: similarities and both lists agree, and the whole catalog is asked for") {

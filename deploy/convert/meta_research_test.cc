@@ -7,7 +7,9 @@
 #include <functional>
 
 #include "deploy/convert/state_dict.h"
+#include "deploy/testing/conversion_test.h"
 #include "deploy/testing/torch_archive_test.h"
+#include "kernels/testing/test_folder.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -15,13 +17,6 @@ using namespace troupe::deploy;
 namespace meta_research_test {
 
 using Tensors = std::vector<TestTensor>;
-
-// Numbers that name their tensor and their index.
-std::vector<float> counted(std::size_t count, float first) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = first + static_cast<float>(i);
-  return values;
-}
 
 // A checkpoint with 3 items of width 4, 5 positions, 2 heads with dqk 1 and dv 3.
 const char* const hstu_bindings =
@@ -82,27 +77,7 @@ ConvertedModel convert(const Tensors& tensors, const std::string& bindings, cons
 }
 
 std::string refused(const Tensors& tensors, const std::string& bindings, const std::string& member = "") {
-  try {
-    convert(tensors, bindings, member);
-    return "converted";
-  } catch (const kernels::LoadError& error) {
-    return error.what();
-  }
-}
-
-const ConvertedTensor& tensor(const ConvertedModel& model, const std::string& name) {
-  const auto found = std::ranges::find(model.tensors, name, &ConvertedTensor::name);
-  REQUIRE_MESSAGE(found != model.tensors.end(), name);
-  return *found;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != text.npos;
-  if (!found) MESSAGE(text);
-  return found;
-}
-bool says(const std::vector<std::string>& lines, const std::string& part) {
-  return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != line.npos; });
+  return kernels::load_error_of([&] { convert(tensors, bindings, member); });
 }
 
 Tensors without(Tensors tensors, const std::string& name) {

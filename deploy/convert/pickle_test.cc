@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "deploy/testing/conversion_test.h"
 #include "deploy/testing/torch_archive_test.h"
 
 using namespace troupe;
@@ -19,12 +20,6 @@ std::string read(const std::string& steps) {
 }
 
 std::string refused(const std::string& steps) { return read(pickle_begin + steps); }
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != text.npos;
-  if (!found) MESSAGE(text);
-  return found;
-}
 
 std::string tensor(const TestTensor& tensor) { return pickled_tensor(tensor, "0") + "."; }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "deploy/convert/state_dict.h"
+#include "deploy/testing/conversion_test.h"
 #include "deploy/testing/torch_archive_test.h"
 
 using namespace troupe;
@@ -35,12 +36,6 @@ std::string said(const std::string& bytes) {
   } catch (const kernels::LoadError& error) {
     return error.what();
   }
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != text.npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 
 const Floats six{1, 2, 3, 4, 5, 6};

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "deploy/testing/conversion_test.h"
 #include "deploy/testing/torch_archive_test.h"
 
 using namespace troupe;
@@ -21,12 +22,6 @@ std::string said(const std::string& file, const std::string& entry = "archive/da
   } catch (const kernels::LoadError& error) {
     return error.what();
   }
-}
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != text.npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 
 const ZipPart first{"archive/data/0", "some data"}, second{"archive/version", "3\n"};
