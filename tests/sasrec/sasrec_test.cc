@@ -1,12 +1,14 @@
 // Tests the executor of SASRec against the float64 definition: random models of many shapes, blocks that
 // are kept and reused, batches, tables that are not in memory, and the best items of the whole table.
 #include <doctest/doctest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 
 #include "kernels/operations/versions.h"
 #include "kernels/sasrec/cpu_sasrec.h"
@@ -94,6 +96,11 @@ struct SasrecCase {
 // Small epsilons let a norm of a nearly constant state amplify rounding, so the bound is far above that of
 // one product, and far below what a wrong formula gives.
 constexpr double rounding = 2e-4;
+
+std::size_t bytes_in_use() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
 
 std::vector<SegmentKv> kept_in(const Plan& plan, kernels::PoisonedPages& pages) {
   std::vector<SegmentKv> kv;
@@ -233,6 +240,45 @@ TEST_CASE("sasrec: a history that is too large for one pass runs in parts with t
   const auto executor = kernels::make_cpu_sasrec(model, options);
   const std::vector<Request> requests(3, {&one.plan, std::vector<SegmentKv>(one.plan.segments.size())});
   for (const kernels::Reply& reply : executor->run(requests)) CHECK(one.gap(reply.readouts) < rounding);
+}
+
+// The items of a model as a table that is not in memory, and may be out of reach.
+struct RemoteItems final : kernels::EmbeddingTable {
+  kernels::Matrix items;
+  bool lost = false;
+
+  explicit RemoteItems(kernels::Matrix of) : items(std::move(of)) {}
+  std::uint32_t rows() const override { return items.rows; }
+  std::uint32_t columns() const override { return items.columns; }
+  void fetch(std::span<const Token> wanted, float* out) override {
+    if (lost) throw std::runtime_error("out of reach");
+    for (const Token row : wanted)
+      out = std::copy_n(&items.values[static_cast<std::size_t>(row) * items.columns], items.columns, out);
+  }
+};
+
+TEST_CASE("sasrec: a large pass whose items are out of reach frees its memory, and the next one computes") {
+  std::mt19937 random(8);
+  SasrecConfig config = random_config(random);
+  config.heads = 2, config.hidden = 128;
+  config.history_max = config.position_rows = 200;
+  SasrecCase one(kernels::random_sasrec(config, 6), random);
+  one.history = random_items(random, config, 200);
+  one.plan = kernels::sasrec_plan(one.history, {1});
+  SasrecModel model = one.model;
+  const auto items = std::make_shared<RemoteItems>(std::move(model.weights.items));
+  model.weights.items = {};
+  model.items = items;
+  const auto executor =
+      kernels::make_cpu_sasrec(std::move(model), {.page_tokens = 4, .memory_bytes = 1, .batch_tokens = 2});
+  const Request request{&one.plan, std::vector<SegmentKv>(one.plan.segments.size())};
+  const auto expected = executor->run({&request, 1})[0].readouts;
+  const std::size_t before = bytes_in_use(), row = config.hidden * sizeof(float);
+  items->lost = true;
+  CHECK_THROWS_WITH(executor->run({&request, 1}), "out of reach");
+  if (before > 0) CHECK(bytes_in_use() < before + 100 * row);  // a sanitizer's allocator does not count
+  items->lost = false;
+  CHECK(executor->run({&request, 1})[0].readouts == expected);
 }
 
 TEST_CASE("sasrec: a history beyond the model's events is refused, although a position is behind it") {
