@@ -364,4 +364,16 @@ void assign_groups(const DecoderBatch& batch, RowSet& set) {
   }
 }
 
+std::size_t end_of_alike(std::span<const BatchReadout> readouts, std::size_t first) {
+  const auto reads_rows = [](const BatchReadout& readout) {
+    return readout.what != Readout::What::state && readout.what != Readout::What::head;
+  };
+  std::size_t end = first + 1;
+  if (!reads_rows(readouts[first])) return end;
+  while (end < readouts.size() && reads_rows(readouts[end]) &&
+         std::ranges::equal(readouts[end].vocabulary_rows, readouts[first].vocabulary_rows))
+    ++end;
+  return end;
+}
+
 }  // namespace troupe::kernels

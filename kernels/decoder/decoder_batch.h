@@ -113,6 +113,10 @@ struct DecoderBatch {
 // Fills in the intervals and groups of a set whose rows are given.
 void assign_groups(const DecoderBatch& batch, RowSet& set);
 
+// Returns the end of the readouts from `first` on that ask for logits of the same rows; a readout of a state
+// or of a task head is a run of one.
+std::size_t end_of_alike(std::span<const BatchReadout> readouts, std::size_t first);
+
 // Makes the plans of passes; memory is reused from pass to pass.
 class BatchPlanner {
  public:

@@ -316,5 +316,19 @@ TEST_CASE("decoder batch: every row of a random plan sees exactly what the plan 
   }
 }
 
+TEST_CASE("decoder batch: readouts of the same rows are one run, and a state or a head is a run of its own") {
+  const std::vector<Token> some{1, 2}, equal{1, 2}, others{1, 3};
+  using What = Readout::What;
+  const std::vector<BatchReadout> readouts{
+      {.vocabulary_rows = some},  {.vocabulary_rows = equal, .what = What::all_rows},
+      {.what = What::state},      {.what = What::state},
+      {.what = What::head},       {.vocabulary_rows = some},
+      {.vocabulary_rows = others}};
+  std::vector<std::size_t> ends;
+  for (std::size_t first = 0; first < readouts.size(); first = ends.back())
+    ends.push_back(end_of_alike(readouts, first));
+  CHECK(ends == std::vector<std::size_t>{2, 3, 4, 5, 6, 7});
+}
+
 }  // namespace
 }  // namespace troupe::kernels

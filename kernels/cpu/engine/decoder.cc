@@ -384,21 +384,19 @@ void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::
     replies[i].readouts.resize(requests[i].plan->readouts.size());
   const std::span<const BatchReadout> all = batch_->readouts;
   for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
+    end = end_of_alike(all, first);
     if (all[first].what == Readout::What::state) {
       const float* const state = state_.data() + all[first].read_row * std::size_t{c_.hidden};
       replies[all[first].request].readouts[all[first].index].assign(state, state + c_.hidden);
-      end = first + 1;
       continue;
     }
     const std::span<const Token> rows = all[first].vocabulary_rows;
     readout_states_.clear();
     readout_out_.clear();
-    for (end = first; end < all.size() && all[end].what != Readout::What::state &&
-                      std::ranges::equal(all[end].vocabulary_rows, rows);
-         ++end) {
-      std::vector<float>& out = replies[all[end].request].readouts[all[end].index];
+    for (const BatchReadout& readout : all.subspan(first, end - first)) {
+      std::vector<float>& out = replies[readout.request].readouts[readout.index];
       out.resize(rows.size());
-      readout_states_.push_back(state_.data() + all[end].read_row * std::size_t{c_.hidden});
+      readout_states_.push_back(state_.data() + readout.read_row * std::size_t{c_.hidden});
       readout_out_.push_back(out.data());
     }
     read_rows(pass, rows);

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t item_chunk_rows_max = 192;
 
-bool reads_items(const BatchReadout& readout) {
-  return readout.what != Readout::What::state && readout.what != Readout::What::head;
-}
-
 }  // namespace
 
 ItemExecutor::ItemExecutor(std::shared_ptr<const PackedItems> items, ItemModel model, SharedTeams shared,
@@ -109,10 +105,11 @@ void ItemExecutor::start(std::uint32_t workers) {
 void ItemExecutor::gather_items() {
   PartTimer timer(timed(workspaces_[0], &PassTimes::embedding));
   gathered_.assign(batch_->tokens.begin(), batch_->tokens.end());
-  gathered_at_.assign(batch_->readouts.size(), 0);
-  for (std::size_t first = 0; first < batch_->readouts.size(); first = end_of_alike(first)) {
+  const std::span<const BatchReadout> all = batch_->readouts;
+  gathered_at_.assign(all.size(), 0);
+  for (std::size_t first = 0; first < all.size(); first = end_of_alike(all, first)) {
     gathered_at_[first] = gathered_.size();
-    const std::span<const Token> rows = batch_->readouts[first].vocabulary_rows;
+    const std::span<const Token> rows = all[first].vocabulary_rows;
     gathered_.insert(gathered_.end(), rows.begin(), rows.end());
   }
   state_.reserve(gathered_.size() * model_.widths.state);
@@ -137,7 +134,7 @@ void ItemExecutor::read(std::span<const Request> requests, std::span<Reply> repl
     replies[i].readouts.resize(requests[i].plan->readouts.size());
   const std::span<const BatchReadout> all = batch_->readouts;
   for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
-    end = end_of_alike(first);
+    end = end_of_alike(all, first);
     const BatchReadout& readout = all[first];
     std::vector<float>& out = replies[readout.request].readouts[readout.index];
     if (readout.what == Readout::What::state)
@@ -149,18 +146,6 @@ void ItemExecutor::read(std::span<const Request> requests, std::span<Reply> repl
     else
       read_items(all.subspan(first, end - first), items_->embedding, readout.vocabulary_rows, replies);
   }
-}
-
-// Returns the end of the readouts from `first` on that ask for logits of the same items; a readout
-// of another kind is a run of one.
-std::size_t ItemExecutor::end_of_alike(std::size_t first) const {
-  const std::span<const BatchReadout> all = batch_->readouts;
-  std::size_t end = first + 1;
-  if (!reads_items(all[first])) return end;
-  while (end < all.size() && reads_items(all[end]) &&
-         std::ranges::equal(all[end].vocabulary_rows, all[first].vocabulary_rows))
-    ++end;
-  return end;
 }
 
 // Sets `read_items_` to the items that the readout `first` reads. Returns their rows in it.

@@ -126,7 +126,6 @@ class ItemExecutor : public Executor {
   void start(std::uint32_t workers);
   void gather_items();
   void read(std::span<const Request> requests, std::span<Reply> replies);
-  std::size_t end_of_alike(std::size_t first) const;
   std::span<const Token> take_gathered(std::size_t first);
   void read_items(std::span<const BatchReadout> readouts, const Matrix& items, std::span<const Token> rows,
                   std::span<Reply> replies);
