@@ -1,7 +1,7 @@
-// Runs the actors that a finished job has woken, on the executor thread that ran the job. CAF
-// (C++ Actor Framework) would wake another thread for them, which costs more than most steps.
-// After a bounded number of steps the rest goes to CAF's threads, because the executor's next
-// job waits.
+// Runs the actors that a finished job or a message from another node has woken, on the thread that
+// ran the job or read the message. CAF (C++ Actor Framework) would wake another thread for them, which
+// costs more than most steps. After a bounded number of steps the rest goes to CAF's threads, because
+// the thread's own work waits.
 #include "runtime/network/caf_executor_slot.h"
 
 #include <caf/all.hpp>

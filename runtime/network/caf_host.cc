@@ -4,6 +4,7 @@
 #include "runtime/network/caf_host.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "kernels/base/check.h"
 #include "runtime/network/caf_executor_slot.h"
 #include "runtime/network/caf_shell.h"
+#include "runtime/network/inline_runs.h"
 #include "runtime/profiling/process_limits.h"
 
 namespace troupe {
@@ -24,7 +26,8 @@ using caf_local::StartSignal;
 
 namespace {
 
-// Default size of the thread pool: executor threads of ports run most steps themselves.
+// Default size of the thread pool: executor threads of ports and the thread that serves the links run
+// most steps themselves.
 constexpr unsigned cores_per_thread = 4, threads_max = 4;
 
 // All settings are these or CAF's defaults: parse() is never called, so no file and no command line
@@ -37,6 +40,20 @@ caf::actor_system_config& configure(caf::actor_system_config& config, std::uint3
   config.set("scheduler.max-threads", std::size_t{threads});
   config.set("scheduler.max-throughput", std::size_t{64});
   return config;
+}
+
+// Sends an event from a thread that serves sockets, and runs the actors that it wakes on that thread,
+// unless such runs have taken too much of its time.
+template <class What>
+void post_and_run(caf::actor_system& system, const caf::actor& to, What&& what) {
+  thread_local InlineRuns runs;
+  const auto begin = std::chrono::steady_clock::now();
+  if (!runs.may_run(begin)) return post_to(to, std::forward<What>(what), nullptr);
+  CafExecutorSlot slot(system);
+  post_to(to, std::forward<What>(what), &slot);
+  if (slot.is_idle()) return;  // the actor runs on another thread already
+  slot.run_ready();
+  runs.note_run(begin, std::chrono::steady_clock::now());
 }
 
 }  // namespace
@@ -87,7 +104,7 @@ void CafHost::World::make_links() {
   const auto deliver = [this](NodeId peer, Address to, std::shared_ptr<const Bytes> envelope) {
     const auto route = routes.inside.find(to);
     if (route == routes.inside.end()) return journal.report_no_receiver(to);
-    post_to(route->second, EncodedMessage{std::move(envelope), peer}, nullptr);
+    post_and_run(*system, route->second, EncodedMessage{std::move(envelope), peer});
   };
   const auto report_lost = [this](NodeId peer) {
     for (auto& [address, actor] : routes.inside) post_to(actor, PeerLossSignal{peer}, nullptr);

@@ -2,12 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/network/caf_host.h"
@@ -70,6 +72,7 @@ class Node {
     options.heartbeat = {100'000};
     options.greeting = {static_cast<std::uint8_t>(wish.node), 7};
     options.on_met = [this](NodeId peer, Incarnation incarnation, const Bytes& greeting) {
+      links_thread = std::this_thread::get_id();
       diary.write("met " + std::to_string(peer) + " of " + std::to_string(incarnation) + " greeting " +
                   std::to_string(greeting.at(0)) + std::to_string(greeting.at(1)));
     };
@@ -95,6 +98,7 @@ class Node {
                    diary.write("core lost " + std::to_string(lost->node));
                  const auto* received = std::get_if<Received>(&event);
                  if (!received) return;
+                 if (std::this_thread::get_id() == links_thread.load()) ++handled_inline;
                  if (const auto* request = std::get_if<StatusRequest>(&received->message))
                    effects.send(received->from, Stored{request->id, number});
                  if (const auto* score = std::get_if<ScoreRequest>(&received->message))
@@ -110,6 +114,8 @@ class Node {
   MetricRegistry metrics;
   Diary diary;
   Inbox inbox;
+  std::atomic<std::thread::id> links_thread;  // after a peer has joined
+  std::atomic<int> handled_inline = 0;        // messages that a router handled on that thread
   std::optional<CafHost> host;
 
  private:
@@ -151,6 +157,18 @@ TEST_CASE("CAF hosts: actors of several models on other nodes are reached by the
   CHECK_FALSE(one.diary.has("forged_sender"));
   speak_as(ModelActorIds{3}.number(4, 1));  // a number of another node
   CHECK(one.diary.await("forged_sender"));
+}
+
+TEST_CASE("CAF hosts: an idle actor handles a message of another node on the thread that has read it") {
+  Node one({.node = 1, .peers = {{2}}});
+  Node two({.node = 2, .peers = {one.address()}});
+  REQUIRE(reaches(one, 2, 1));
+  // One message is not enough: the thread may be in a pause, or the actor still busy elsewhere.
+  for (std::uint64_t id = 2; id < 500 && two.handled_inline == 0; ++id) {
+    one.ask(2, id);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  CHECK(two.handled_inline > 0);
 }
 
 TEST_CASE("CAF hosts: three nodes reach each other and report which peers are connected") {
