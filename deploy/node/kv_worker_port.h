@@ -23,6 +23,14 @@ class KvWorkerPort final : public Port {
     return std::visit([](auto&& outcome) -> JobResult { return std::move(outcome); },
                       transport_->pull(*pull));
   }
+  // Pulls take no executor where the transport's thread can end them.
+  bool begin(Job& job, const Finish& finish) override {
+    auto* const pull = std::get_if<PullBlocks>(&job);
+    if (!pull || !transport_) return false;
+    return transport_->start_pull(*pull, [finish](Transport::PullOutcome outcome) {
+      finish(std::visit([](auto&& one) -> JobResult { return std::move(one); }, std::move(outcome)));
+    });
+  }
 
  private:
   Transport* transport_;

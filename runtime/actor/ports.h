@@ -5,6 +5,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -408,6 +409,11 @@ class Port {
   // takes longer than waking an executor would (some tens of µs). Otherwise returns nothing, and
   // the host calls run() on an executor slot. Never throws.
   virtual std::optional<JobResult> run_now(const Job&) { return std::nullopt; }
+  // Called second, on the thread of the core. Returns true if the port does the job without an executor:
+  // `finish` then gets its result once, on a thread of the port, during this call or later. Otherwise
+  // returns false and leaves both arguments as they are, and the host calls run(). Never throws.
+  using Finish = std::function<void(JobResult)>;
+  virtual bool begin(Job&, const Finish&) { return false; }
 };
 
 }  // namespace troupe

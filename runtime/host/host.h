@@ -24,7 +24,8 @@ namespace troupe {
 // An actor to run. `port` is null for a core that starts no jobs; it must live until stop() has
 // returned. `slots` executors call it at a time, each with its own index in [0, slots). Jobs start
 // in the order in which the core started them and end in any order. While `jobs_waiting_max` jobs
-// wait for an executor, a further job is refused at once (unavailable).
+// wait for an executor, a further job is refused at once (unavailable). Jobs that the port does on
+// threads of its own (Port::begin) take no executor.
 struct ActorSpec {
   Address address;
   std::unique_ptr<Core> core;

@@ -122,8 +122,12 @@ void CafHost::World::start_executors() {
       post_to(self, LocalMessage{JobDone{job, std::move(result)}}, &slot);
       slot.run_ready();
     };
+    auto finish_begun = [this, self = routes.inside.at(address)](std::uint64_t job, JobResult result) {
+      post_and_run(*system, self, LocalMessage{JobDone{job, std::move(result)}});
+    };
     actor.jobs = std::make_unique<JobRunner>(*actor.spec.port, actor.spec.slots, actor.spec.jobs_waiting_max,
-                                             std::move(finish), component_of_port(address.role));
+                                             std::move(finish), component_of_port(address.role),
+                                             std::move(finish_begun));
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Bounds the share of its time for which a thread that serves sockets runs actors itself. Running the
-// actor that a message wakes on the thread that has read the message costs less than waking another
+// actor that a message or pages wake on the thread that has read them costs less than waking another
 // thread. But the sockets wait meanwhile: after each run there is a pause of half its length, in which
 // other threads run the actors. So at most two thirds of the thread's time go to actors.
 #include <chrono>

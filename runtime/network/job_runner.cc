@@ -8,11 +8,12 @@
 namespace troupe {
 
 JobRunner::JobRunner(Port& port, std::uint32_t slots, std::size_t waiting_max, Finish finish,
-                     CpuComponent component)
+                     CpuComponent component, Finish finish_begun)
     : port_(port),
       component_(component),
       waiting_max_(waiting_max),
       finish_(std::move(finish)),
+      finish_begun_(finish_begun ? std::move(finish_begun) : finish_),
       idle_(slots) {
   TROUPE_CHECK(slots > 0, "a port needs at least one executor");
   try {
@@ -24,7 +25,31 @@ JobRunner::JobRunner(Port& port, std::uint32_t slots, std::size_t waiting_max, F
   }
 }
 
+// Returns true if the port does the job without an executor. Such jobs have the same bound as waiting
+// ones; those beyond it wait for an executor.
+bool JobRunner::begin(std::uint64_t job, Job& work) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_ || begun_ >= waiting_max_) return false;
+    ++begun_;
+  }
+  const auto finish = [this, job](JobResult result) {
+    finish_begun_(job, std::move(result));
+    end_begun();
+  };
+  if (port_.begin(work, finish)) return true;
+  end_begun();
+  return false;
+}
+
+// Notifies under the lock: stop() may destroy this object afterwards.
+void JobRunner::end_begun() {
+  std::lock_guard lock(mutex_);
+  if (--begun_ == 0) begun_ended_.notify_all();
+}
+
 bool JobRunner::start(std::uint64_t job, Job work) {
+  if (begin(job, work)) return true;
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
@@ -48,6 +73,8 @@ void JobRunner::stop() {
   changed_.notify_all();
   for (auto& thread : threads_) thread.join();
   threads_.clear();
+  std::unique_lock lock(mutex_);
+  begun_ended_.wait(lock, [this] { return begun_ == 0; });
 }
 
 void JobRunner::run_slot(std::uint32_t slot) noexcept {

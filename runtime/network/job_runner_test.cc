@@ -53,4 +53,59 @@ TEST_CASE("job runner: the bound of waiting jobs does not count jobs for free ex
   CHECK(held.finished.front() == 1);
 }
 
+// Begins every second job itself, and keeps how to finish them.
+struct BeginningPort final : Port {
+  JobResult run(const Job&, std::uint32_t) override { return ItemList{}; }
+  bool begin(Job&, const Finish& finish) override {
+    if (++asked % 2 == 0) return false;
+    begun.push_back(finish);
+    return true;
+  }
+  int asked = 0;
+  std::vector<Finish> begun;
+};
+
+TEST_CASE("job runner: a job that the port begins takes no executor, and its own function finishes it") {
+  BeginningPort port;
+  std::vector<std::uint64_t> begun, run;
+  {
+    JobRunner runner(
+        port, 1, 2, [&](std::uint64_t job, JobResult) { run.push_back(job); }, CpuComponent::none,
+        [&](std::uint64_t job, JobResult) { begun.push_back(job); });
+    CHECK(runner.start(1, ListItems{}));
+    CHECK(runner.start(2, ListItems{}));  // not begun: for the executor
+    CHECK(runner.start(3, ListItems{}));
+    REQUIRE(port.begun.size() == 2);
+    CHECK(runner.start(5, ListItems{}));  // two are begun, which is the bound: the port is not asked
+    CHECK(port.asked == 3);
+    port.begun[1](ItemList{});
+    port.begun[0](ItemList{});
+  }
+  CHECK(begun == std::vector<std::uint64_t>{3, 1});
+  for (const std::uint64_t job : run) CHECK((job == 2 || job == 5));
+}
+
+TEST_CASE("job runner: stop() waits for jobs that the port has begun, and begins no more") {
+  BeginningPort port;
+  std::vector<std::uint64_t> begun;
+  const auto ignore = [](std::uint64_t, JobResult) {};
+  JobRunner runner(port, 1, 10'000'000, ignore, CpuComponent::none,
+                   [&](std::uint64_t job, JobResult) { begun.push_back(job); });
+  CHECK(runner.start(1, ListItems{}));
+  std::latch stopped(1);
+  std::thread stopper([&] {
+    runner.stop();
+    stopped.count_down();
+  });
+  for (port.asked = 1; runner.start(2, ListItems{}); port.asked = 1)
+    std::this_thread::yield();  // begins none
+  const int asked = port.asked;
+  CHECK_FALSE(stopped.try_wait());
+  CHECK_FALSE(runner.start(3, ListItems{}));
+  CHECK(port.asked == asked);
+  port.begun[0](ItemList{});
+  stopper.join();
+  CHECK(begun == std::vector<std::uint64_t>{1});
+}
+
 }  // namespace

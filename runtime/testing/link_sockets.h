@@ -178,6 +178,7 @@ class ConnectedTransport final : public Transport {
   }
   void lose(NodeId node, Incarnation incarnation) override { transport_->lose(node, incarnation); }
   std::variant<PullResult, Refusal> pull(const PullBlocks& work) override { return transport_->pull(work); }
+  bool start_pull(PullBlocks& work, const Done& done) override { return transport_->start_pull(work, done); }
   void stop() override { transport_->stop(); }
   LinkTransport& inner() { return *transport_; }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -167,11 +168,22 @@ void IncomingPull::end(Refusal refusal) {
 void IncomingPull::end_locked(Refusal refusal) {
   if (!refusal_) refusal_ = std::move(refusal);
   changed_.notify_all();
+  if (const auto notify = std::exchange(on_end_, nullptr)) notify();
+}
+
+void IncomingPull::on_end(std::function<void()> notify) {
+  std::lock_guard lock(mutex_);
+  refusal_ ? notify() : void(on_end_ = std::move(notify));
 }
 
 bool IncomingPull::ended() const {
   std::lock_guard lock(mutex_);
   return refusal_.has_value();
+}
+
+bool IncomingPull::has_all() const {
+  std::lock_guard lock(mutex_);
+  return blocks_here() == block_ends_.size();
 }
 
 std::optional<Refusal> IncomingPull::await(std::size_t index) {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -64,7 +65,11 @@ class IncomingPull {
   // Ends the pull and wakes waiting threads; only the first end counts.
   void end(Refusal refusal);
   bool ended() const;
+  // Calls `notify` once, as soon as the pull has ended with a refusal. It must not call this object.
+  void on_end(std::function<void()> notify);
 
+  Clock::time_point deadline() const { return deadline_; }
+  bool has_all() const;  // true if all blocks have arrived
   // Waits until block `index` and those before it have arrived or the pull has ended; ends it at the
   // deadline. One thread waits at a time, and is woken once, however many blocks arrive before.
   std::optional<Refusal> await(std::size_t index);
@@ -115,7 +120,8 @@ class IncomingPull {
   PageSum sum_;
   std::vector<std::uint64_t> sums_;  // checksums of the blocks that have arrived, in order
   std::optional<Refusal> refusal_;
-  std::size_t awaited_ = 0;  // index of the block for which a thread waits
+  std::function<void()> on_end_;  // called at the first refusal
+  std::size_t awaited_ = 0;       // index of the block for which a thread waits
   std::size_t wakes_ = 0;
 };
 

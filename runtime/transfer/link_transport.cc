@@ -53,7 +53,15 @@ class LinkTransport::Wire {
     std::lock_guard lock(dial_mutex_);
     dial_ = std::move(dial);
   }
-  void begin(std::shared_ptr<IncomingPull> pull, const Bytes& address);
+  // A pull for which no thread waits.
+  struct Started {
+    PullBlocks work;
+    Done done;  // empty: it has been called
+    std::shared_ptr<IncomingPull> pull;
+  };
+  void start(PullBlocks work, const Done& done);
+  // `started`: null if a thread waits for the pull.
+  void begin(std::shared_ptr<IncomingPull> pull, std::shared_ptr<Started> started, const Bytes& address);
   void finish(const std::shared_ptr<IncomingPull>& pull, bool timed_out);
   void drop(NodeId node, Incarnation incarnation_max);
   void drop_readers(NodeId node, Incarnation incarnation_max);
@@ -64,6 +72,7 @@ class LinkTransport::Wire {
   struct Running {
     std::shared_ptr<IncomingPull> pull;
     Key connection = 0;  // to the peer; 0: it has ended
+    std::shared_ptr<Started> started;
   };
   struct Owner {  // a process whose pages this one pulls
     Key key = 0;
@@ -86,6 +95,8 @@ class LinkTransport::Wire {
   void dial(NodeId node, Owner& owner, const Bytes& address);
   void take(NodeId node, Key key, PageSocket socket, const std::string& fault);
   void ask(Running& running, Owner& owner);
+  void complete(Started& started);
+  std::optional<LinkClock::time_point> complete_ready();
   void close(NodeId node, Owner& owner, const std::string& why);
   Readers::iterator close(Readers::iterator reader);
   template <class Is>
@@ -109,6 +120,7 @@ class LinkTransport::Wire {
   std::map<Key, NodeId> owner_keys_;
   Readers readers_;
   PageReplies replies_;
+  std::vector<std::shared_ptr<Started>> ready_;  // all their blocks have arrived
   std::set<Key> unread_;  // connections with bytes that the loop would not report again
   Key last_key_ = 0;
   bool stopping_ = false;
@@ -198,14 +210,57 @@ void LinkTransport::Wire::take(NodeId node, Key key, PageSocket socket, const st
   send(key, owner);
 }
 
-void LinkTransport::Wire::begin(std::shared_ptr<IncomingPull> pull, const Bytes& address) {
+void LinkTransport::Wire::begin(std::shared_ptr<IncomingPull> pull, std::shared_ptr<Started> started,
+                                const Bytes& address) {
   if (pull->ended() || stopping_) return;
   Owner& owner = owner_of(*pull, address);
   if (owner.requests.size() >= requests_waiting_max)
     return pull->end(pull_refused("peer_overloaded", pull->node(), "takes no requests", "a later try"));
   if (!owner.silent_since) owner.silent_since = LinkClock::now();
+  if (started && pull->has_all()) ready_.push_back(started);  // a pull of nothing
   const std::uint64_t id = pull->id();
-  ask(running_[id] = {std::move(pull), owner.key}, owner);
+  ask(running_[id] = {std::move(pull), owner.key, std::move(started)}, owner);
+}
+
+// The pull's end is reported by a command, since other threads end pulls as well. The command that
+// begins the pull, and then running_, keep `started` until it is completed.
+void LinkTransport::Wire::start(PullBlocks work, const Done& done) {
+  const auto started = std::make_shared<Started>(Started{std::move(work), done, nullptr});
+  auto opened = pulls.open(started->work);
+  if (auto* refusal = std::get_if<Refusal>(&opened))
+    return post([started, refusal = std::move(*refusal)] { started->done(refusal); });
+  auto& open = std::get<PullTable::Open>(opened);
+  started->pull = open.pull;
+  started->pull->on_end([this, weak = std::weak_ptr(started)] {
+    if (auto ended = weak.lock()) post([this, ended] { complete(*ended); });
+  });
+  post([this, started, address = std::move(open.address)] { begin(started->pull, started, address); });
+}
+
+// Reports the outcome of a pull that has all its blocks, has ended or is at its deadline.
+void LinkTransport::Wire::complete(Started& started) {
+  const Done done = std::exchange(started.done, nullptr);
+  if (!done) return;
+  auto outcome = pulls.await(started.work, *started.pull);
+  const auto* refusal = std::get_if<Refusal>(&outcome);
+  finish(started.pull, refusal && refusal->code == "transfer_timeout");
+  pulls.close(started.pull);
+  done(std::move(outcome));
+}
+
+// Returns the deadline of the next pull for which no thread waits.
+std::optional<LinkClock::time_point> LinkTransport::Wire::complete_ready() {
+  std::optional<LinkClock::time_point> next;
+  std::optional<LinkClock::time_point> now;
+  for (const auto& [id, running] : running_) {
+    if (!running.started) continue;
+    if (!now) now = LinkClock::now();
+    const auto deadline = running.pull->deadline();
+    if (*now >= deadline) ready_.push_back(running.started);
+    if (*now < deadline && (!next || deadline < *next)) next = deadline;
+  }
+  for (const auto& started : std::exchange(ready_, {})) complete(*started);
+  return next;
 }
 
 void LinkTransport::Wire::ask(Running& running, Owner& owner) {
@@ -253,6 +308,7 @@ void LinkTransport::Wire::on_reply(Owner& owner, std::span<const std::uint8_t> m
   if (at == running_.end() || at->second.connection != owner.key) return;  // late
   switch (at->second.pull->land(*reply, message.subspan(reply_header_bytes))) {
     case IncomingPull::PieceResult::chunk:
+      if (at->second.started && at->second.pull->has_all()) return ready_.push_back(at->second.started);
       return ask(at->second, owner);
     case IncomingPull::PieceResult::malformed:
       return malformed();
@@ -340,7 +396,8 @@ PageLoop::Round LinkTransport::Wire::on_round() {
     if (reader.connection.malformed()) malformed();
     return !reader.connection.failure().empty();
   });
-  return {!unread_.empty(), stopping_};
+  const auto wake_at = complete_ready();
+  return {!unread_.empty(), stopping_, wake_at};
 }
 
 void LinkTransport::Wire::close_everything() {
@@ -401,12 +458,18 @@ void LinkTransport::stop() {
   wire_->set_dial({});
 }
 
+bool LinkTransport::start_pull(PullBlocks& work, const Done& done) {
+  if (work.parts > 1) return false;
+  wire_->start(std::move(work), done);
+  return true;
+}
+
 std::variant<PullResult, Refusal> LinkTransport::pull(const PullBlocks& work) {
   Wire& wire = *wire_;
   auto opened = wire.pulls.open(work);
   if (auto* refusal = std::get_if<Refusal>(&opened)) return *refusal;
   const auto& [pull, address] = std::get<PullTable::Open>(opened);
-  wire.post([&wire, pull = pull, address = address] { wire.begin(pull, address); });
+  wire.post([&wire, pull = pull, address = address] { wire.begin(pull, nullptr, address); });
   auto outcome = wire.pulls.await(work, *pull);
   const auto* refusal = std::get_if<Refusal>(&outcome);
   const bool timed_out = refusal && refusal->code == "transfer_timeout";

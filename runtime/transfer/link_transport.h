@@ -55,6 +55,8 @@ class LinkTransport final : public Transport {
   // Also ends the connections by which that process reads here.
   void lose(NodeId node, Incarnation incarnation) override;
   std::variant<PullResult, Refusal> pull(const PullBlocks& work) override;
+  // Returns false for work in parts: its checksums are computed at the end, on the caller's thread.
+  bool start_pull(PullBlocks& work, const Done& done) override;
   void stop() override;
 
   // Returns whether the address is one of this transport's kind.

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -248,6 +250,80 @@ TEST_CASE("link transport: an owner's invalid replies are counted, write nothing
   CHECK(outcome == "peer_lost");
   CHECK(reader.metrics.value(Metric::protocol_errors) == 5);
   for (std::uint32_t page = 0; page < 64; ++page) CHECK(reader.arena.page(page)[0] == std::byte{0});
+}
+
+// Starts a pull; its outcome comes later.
+std::future<std::string> start(Transport& transport, PullBlocks work) {
+  const auto outcome = std::make_shared<std::promise<std::string>>();
+  CHECK(transport.start_pull(work, [outcome](PullOutcome got) { outcome->set_value(said(got)); }));
+  return outcome->get_future();
+}
+
+TEST_CASE("link transport: a started pull ends as one that a thread waits for") {
+  LinkWorld world;
+  TestNode<LinkWorld> owner(world, 1, 100), reader(world, 2, 200);
+  Transport& transport = *reader.transport;
+  CHECK(start(transport, same_pages(owner, 1)).get() == "peer_unknown");
+  reader.meet(owner);
+  PullBlocks blocks = pull_from(owner);
+  for (std::uint32_t page = 0; page < 50; ++page)
+    blocks.blocks.push_back(block_of(owner.arena, {page}, {63 - page}));
+  ++blocks.blocks[1].checksum;
+  CHECK(start(transport, blocks).get() == "ok 10" + std::string(48, '1'));
+  for (std::uint32_t page = 0; page < 50; ++page)
+    CHECK(std::memcmp(owner.arena.page(page), reader.arena.page(63 - page), owner.arena.page_bytes()) == 0);
+  CHECK(start(transport, pull_from(owner)).get() == "ok ");
+  PullBlocks bad = same_pages(owner, 1);
+  bad.blocks[0].to = {64};
+  CHECK(start(transport, bad).get() == "bad_pages");
+  bad = same_pages(owner, 1);
+  bad.blocks[0].from = {64};
+  CHECK(start(transport, bad).get() == "bad_pages");
+  CHECK(start(transport, same_pages(owner, 20, 0)).get() == "transfer_timeout");
+  owner.gate.shut();
+  CHECK(start(transport, same_pages(owner, 20, hasty_us)).get() == "transfer_timeout");
+  owner.gate.open();
+  CHECK(start(transport, same_pages(owner, 20)).get() == "ok 1");
+}
+
+TEST_CASE("link transport: work in parts is not started but left to a thread that waits") {
+  LinkWorld world;
+  TestNode<LinkWorld> owner(world, 1, 100), reader(world, 2, 200);
+  reader.meet(owner);
+  PullBlocks work = same_pages(owner, 3);
+  work.parts = 2;
+  CHECK_FALSE(reader.transport->start_pull(work, [](PullOutcome) { FAIL("it was started"); }));
+  CHECK(said(reader.transport->pull(work)) == "ok 1");
+}
+
+TEST_CASE("link transport: many started pulls run at once, and each has one outcome") {
+  LinkWorld world;
+  TestNode<LinkWorld> owner(world, 1, 100), reader(world, 2, 200);
+  reader.meet(owner);
+  owner.gate.shut();
+  std::vector<std::future<std::string>> outcomes;
+  for (int i = 0; i < 20; ++i) outcomes.push_back(start(*reader.transport, same_pages(owner, 64)));
+  CHECK(owner.gate.await_arrived(1));
+  owner.gate.open();
+  for (auto& outcome : outcomes) CHECK(outcome.get() == "ok 1");
+  CHECK(world.sockets.dialled() == 1);
+}
+
+TEST_CASE("link transport: started pulls end when their peer is lost and when the transport stops") {
+  LinkWorld world;
+  TestNode<LinkWorld> owner(world, 1, 100), reader(world, 2, 200);
+  reader.meet(owner);
+  owner.gate.shut();
+  auto lost = start(*reader.transport, same_pages(owner, 3));
+  CHECK(owner.gate.await_arrived(1));
+  reader.transport->lose(1, 100);
+  CHECK(lost.get() == "peer_lost");
+  reader.meet(owner);
+  auto stopped = start(*reader.transport, same_pages(owner, 3));
+  reader.transport->stop();
+  CHECK(stopped.get() == "transport_stopped");
+  CHECK(start(*reader.transport, same_pages(owner, 3)).get() == "transport_stopped");
+  owner.gate.open();
 }
 
 TEST_CASE("link transport: the address of another transport is unreachable, but no protocol error") {

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -21,6 +22,16 @@ namespace {
 
 constexpr std::uint64_t key_of_commands = 0;  // keys of sockets are larger
 constexpr int events_at_once = 64;
+constexpr std::int64_t wait_ms_max = 60'000;
+
+// Returns how long epoll_wait may sleep, in milliseconds, rounded up; -1 = without a limit.
+int wait_ms(const PageLoop::Round& round) {
+  if (round.busy) return 0;
+  if (!round.wake_at) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(*round.wake_at - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, wait_ms_max));
+}
 
 int opened_or_throw(int fd, const char* what) {
   if (fd < 0)
@@ -97,15 +108,14 @@ void PageLoop::run() {
   sigaddset(&broken_pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
   std::array<epoll_event, events_at_once> events;
-  bool busy = false;
+  Round round;
   for (;;) {
-    const int count = epoll_wait(poll_, events.data(), events_at_once, busy ? 0 : -1);
+    const int count = epoll_wait(poll_, events.data(), events_at_once, wait_ms(round));
     for (int i = 0; i < count; ++i)
       if (events[i].data.u64 != key_of_commands) on_ready_(events[i].data.u64);
     commands_->run_all();
-    const Round round = on_round_();
+    round = on_round_();
     if (round.finished) return;
-    busy = round.busy;
   }
 }
 

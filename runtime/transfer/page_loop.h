@@ -1,10 +1,12 @@
 #pragma once
 // One thread that waits for sockets and runs commands of other threads. It sleeps until one of them
 // wakes it; it does not poll. SIGPIPE is blocked on it, since TLS writes without a flag against it.
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -33,6 +35,8 @@ class PageLoop {
   struct Round {
     bool busy = false;      // there is more to do at once
     bool finished = false;  // the thread may end
+    // A round comes at this time at the latest; nullopt: only when something happens.
+    std::optional<std::chrono::steady_clock::time_point> wake_at = {};
   };
 
   PageLoop();   // throws std::runtime_error

@@ -4,7 +4,7 @@
 // three implementations: LinkTransport and UcxTransport between processes, LocalTransport between
 // nodes of one process. The control connection reports starts and ends of processes with `meet` and `lose`.
 //
-// Guarantees to callers of `pull`:
+// Guarantees to callers of `pull`, and, but for parts, of `start_pull`:
 // - One outcome, by the deadline or, if the caller's thread runs later, as soon as it runs. It does
 //   not depend on the peer. It waits for the transport's own thread only while that one writes a
 //   piece and sums up after it: at most a window of IncomingPull.
@@ -21,6 +21,7 @@
 // trusted. With sealed pages (page_seal.h), anybody with the address can, so the channel that carries
 // addresses must be trusted. Either way, invalid bytes in UCX's own headers end the process.
 #include <cstdint>
+#include <functional>
 #include <variant>
 
 #include "runtime/actor/ports.h"
@@ -49,6 +50,13 @@ class Transport {
   // transfer_timeout, transfer_damaged (sealed pages), transport_stopped. bad_pages is unavailable if
   // the owner lacks the named pages, and internal if this arena does.
   virtual std::variant<PullResult, Refusal> pull(const PullBlocks& work) = 0;
+
+  // Starts a pull that takes no thread of the caller's. Returns true if the transport can pull so: `done`
+  // then gets the outcome once, on the transport's thread, which serves other pulls afterwards; it must
+  // not destroy the transport. Otherwise leaves both arguments as they are, and the caller uses pull().
+  using PullOutcome = std::variant<PullResult, Refusal>;
+  using Done = std::function<void(PullOutcome)>;
+  virtual bool start_pull(PullBlocks&, const Done&) { return false; }
 
   // Ends running pulls with a refusal and refuses later ones at once. For shutdown, before the
   // threads that call `pull` end.
