@@ -1,7 +1,8 @@
 #pragma once
 // Ports: the way a core asks for slow or physical work. A job goes out as an effect; one result
-// comes back as `Done`. A port does its work in one blocking call. The host decides on which thread
-// (CAF) or at what virtual cost (simulation) it runs, so ports hold no policy.
+// comes back as `Done`. A port does its work in one blocking call, or begins it and has a thread of its
+// own that ends it. The host decides on which thread (CAF) or at what virtual cost (simulation) calls
+// run, so ports hold no policy.
 #include <array>
 #include <concepts>
 #include <cstdint>
