@@ -33,6 +33,8 @@ void PullFlow::ask(Instant now, const Request& request, NodeId owner,
   ask.may_evict = false;
   ask.read_only = true;
   ask.trace = pull.trace = request.ask.trace;
+  ask.wants.reserve(blocks.size());
+  pull.blocks.reserve(blocks.size());
   for (const PoolBlock* block : blocks) {
     ask.wants.push_back({block->name, block->kind, block->owner, block->tokens});
     pull.blocks.push_back({block->name, block->tokens, block->generation, {}});
@@ -87,6 +89,7 @@ void PullFlow::run_one(Instant now, Serial serial, Effects& effects) {
   if (pull.blocks.empty() || now >= pull.lease_ends) return give_up(now, serial, effects);
   pull.stage = Pull::Stage::running;
   PullBlocks work{pull.node, pull.incarnation, (pull.lease_ends - now).us, {}};
+  work.blocks.reserve(pull.blocks.size());
   for (PullEntry& entry : pull.blocks)
     work.blocks.push_back({entry.name, entry.there.generation, entry.there.checksum, entry.tokens,
                            std::move(entry.there.pages), pool_.find(entry.name)->pages, entry.generation});

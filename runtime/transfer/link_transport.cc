@@ -38,7 +38,9 @@ Bytes marked_address(std::span<const std::uint8_t> detail) {
 
 }  // namespace
 
-// Members below `address` belong to the loop's thread.
+// Members below dial_ are used under state_mutex_. The loop's thread holds it except while it sleeps and
+// while it reports outcomes. Another thread begins a pull itself if it gets the mutex at once; otherwise
+// it leaves that to the loop's thread.
 class LinkTransport::Wire {
  public:
   Wire(LinkTransportOptions options, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics);
@@ -47,7 +49,13 @@ class LinkTransport::Wire {
   PullTable pulls;
   const Bytes address;
 
-  void post(std::function<void()> command) { loop_.commands()->post(std::move(command)); }
+  // The command runs under state_mutex_.
+  void post(std::function<void()> command) {
+    loop_.commands()->post([this, command = std::move(command)] {
+      std::lock_guard lock(state_mutex_);
+      command();
+    });
+  }
   void malformed() { metrics_.record(Metric::protocol_errors, 1); }
   void set_dial(Dial dial) {
     std::lock_guard lock(dial_mutex_);
@@ -95,8 +103,9 @@ class LinkTransport::Wire {
   void dial(NodeId node, Owner& owner, const Bytes& address);
   void take(NodeId node, Key key, PageSocket socket, const std::string& fault);
   void ask(Running& running, Owner& owner);
+  bool begin_here(const std::shared_ptr<Started>& started, const Bytes& address);
   void complete(Started& started);
-  std::optional<LinkClock::time_point> complete_ready();
+  void complete_ready();
   void close(NodeId node, Owner& owner, const std::string& why);
   Readers::iterator close(Readers::iterator reader);
   template <class Is>
@@ -109,18 +118,21 @@ class LinkTransport::Wire {
   void on_requests(Key key, Reader& reader);
   void close_everything();
   PageLoop::Round on_round();
+  PageLoop::Round run_round();
 
   const std::chrono::milliseconds silence_max_;
   const std::function<void()> before_answer_;
   MetricRegistry& metrics_;
   std::mutex dial_mutex_;  // held while dial_ is called
   Dial dial_;
+  std::mutex state_mutex_;
   std::map<std::uint64_t, Running> running_;
   std::map<NodeId, Owner> owners_;
   std::map<Key, NodeId> owner_keys_;
   Readers readers_;
   PageReplies replies_;
-  std::vector<std::shared_ptr<Started>> ready_;  // all their blocks have arrived
+  std::vector<std::shared_ptr<Started>> ready_;         // all their blocks have arrived
+  std::vector<std::pair<Done, PullOutcome>> outcomes_;  // to report after the round
   std::set<Key> unread_;  // connections with bytes that the loop would not report again
   Key last_key_ = 0;
   bool stopping_ = false;
@@ -135,7 +147,11 @@ LinkTransport::Wire::Wire(LinkTransportOptions options, Incarnation incarnation,
       before_answer_(std::move(options.before_answer)),
       metrics_(metrics),
       replies_(arena, incarnation, metrics) {
-  loop_.start([this](Key key) { on_ready(key); }, [this] { return on_round(); });
+  const auto on_socket = [this](Key key) {
+    std::lock_guard lock(state_mutex_);
+    on_ready(key);
+  };
+  loop_.start(on_socket, [this] { return run_round(); });
 }
 
 LinkTransport::Wire::~Wire() {
@@ -189,7 +205,10 @@ void LinkTransport::Wire::dial(NodeId node, Owner& owner, const Bytes& address) 
   auto taken = [commands = loop_.commands(), this, node, key = owner.key](PageSocket socket,
                                                                           const std::string& fault) {
     auto shared = std::make_shared<PageSocket>(std::move(socket));
-    commands->post([this, node, key, shared, fault] { take(node, key, std::move(*shared), fault); });
+    commands->post([this, node, key, shared, fault] {
+      std::lock_guard lock(state_mutex_);
+      take(node, key, std::move(*shared), fault);
+    });
   };
   std::lock_guard lock(dial_mutex_);
   if (!dial_) return taken({}, "this process has no links");
@@ -218,8 +237,10 @@ void LinkTransport::Wire::begin(std::shared_ptr<IncomingPull> pull, std::shared_
     return pull->end(pull_refused("peer_overloaded", pull->node(), "takes no requests", "a later try"));
   if (!owner.silent_since) owner.silent_since = LinkClock::now();
   if (started && pull->has_all()) ready_.push_back(started);  // a pull of nothing
+  const auto deadline = started ? std::optional(pull->deadline()) : std::nullopt;
   const std::uint64_t id = pull->id();
   ask(running_[id] = {std::move(pull), owner.key, std::move(started)}, owner);
+  if (deadline) loop_.wake_at(*deadline);
 }
 
 // The pull's end is reported by a command, since other threads end pulls as well. The command that
@@ -228,13 +249,28 @@ void LinkTransport::Wire::start(PullBlocks work, const Done& done) {
   const auto started = std::make_shared<Started>(Started{std::move(work), done, nullptr});
   auto opened = pulls.open(started->work);
   if (auto* refusal = std::get_if<Refusal>(&opened))
-    return post([started, refusal = std::move(*refusal)] { started->done(refusal); });
+    return post(
+        [this, started, refusal = std::move(*refusal)] { outcomes_.emplace_back(started->done, refusal); });
   auto& open = std::get<PullTable::Open>(opened);
   started->pull = open.pull;
   started->pull->on_end([this, weak = std::weak_ptr(started)] {
     if (auto ended = weak.lock()) post([this, ended] { complete(*ended); });
   });
+  if (begin_here(started, open.address)) return;
   post([this, started, address = std::move(open.address)] { begin(started->pull, started, address); });
+}
+
+// Begins the pull on the calling thread, whose wake-up of the loop's thread would delay the request.
+// Returns false if the loop's thread is at work.
+bool LinkTransport::Wire::begin_here(const std::shared_ptr<Started>& started, const Bytes& address) {
+  std::unique_lock lock(state_mutex_, std::try_to_lock);
+  if (!lock) return false;
+  begin(started->pull, started, address);
+  const auto at = owners_.find(started->pull->node());
+  const bool failed =
+      at != owners_.end() && at->second.connection && !at->second.connection->failure().empty();
+  if (failed || !ready_.empty()) post([] {});  // for on_round()
+  return true;
 }
 
 // Reports the outcome of a pull that has all its blocks, has ended or is at its deadline.
@@ -245,22 +281,18 @@ void LinkTransport::Wire::complete(Started& started) {
   const auto* refusal = std::get_if<Refusal>(&outcome);
   finish(started.pull, refusal && refusal->code == "transfer_timeout");
   pulls.close(started.pull);
-  done(std::move(outcome));
+  outcomes_.emplace_back(done, std::move(outcome));
 }
 
-// Returns the deadline of the next pull for which no thread waits.
-std::optional<LinkClock::time_point> LinkTransport::Wire::complete_ready() {
-  std::optional<LinkClock::time_point> next;
+void LinkTransport::Wire::complete_ready() {
   std::optional<LinkClock::time_point> now;
   for (const auto& [id, running] : running_) {
     if (!running.started) continue;
     if (!now) now = LinkClock::now();
     const auto deadline = running.pull->deadline();
-    if (*now >= deadline) ready_.push_back(running.started);
-    if (*now < deadline && (!next || deadline < *next)) next = deadline;
+    *now >= deadline ? ready_.push_back(running.started) : loop_.wake_at(deadline);
   }
   for (const auto& started : std::exchange(ready_, {})) complete(*started);
-  return next;
 }
 
 void LinkTransport::Wire::ask(Running& running, Owner& owner) {
@@ -396,8 +428,18 @@ PageLoop::Round LinkTransport::Wire::on_round() {
     if (reader.connection.malformed()) malformed();
     return !reader.connection.failure().empty();
   });
-  const auto wake_at = complete_ready();
-  return {!unread_.empty(), stopping_, wake_at};
+  complete_ready();
+  return {!unread_.empty(), stopping_};
+}
+
+// Reports outcomes without the lock: what hears of them may start the next pull.
+PageLoop::Round LinkTransport::Wire::run_round() {
+  std::unique_lock lock(state_mutex_);
+  const PageLoop::Round round = on_round();
+  auto outcomes = std::exchange(outcomes_, {});
+  lock.unlock();
+  for (auto& [done, outcome] : outcomes) done(std::move(outcome));
+  return round;
 }
 
 void LinkTransport::Wire::close_everything() {

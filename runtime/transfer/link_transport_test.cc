@@ -309,6 +309,22 @@ TEST_CASE("link transport: many started pulls run at once, and each has one outc
   CHECK(world.sockets.dialled() == 1);
 }
 
+TEST_CASE("link transport: a pull is begun on the thread that starts it if the loop's thread is idle") {
+  LinkWorld world;
+  TestNode<LinkWorld> owner(world, 1, 100), reader(world, 2, 200);
+  reader.meet(owner);
+  std::atomic<int> here = 0;
+  inner(reader).dial_with([&here, self = std::this_thread::get_id()](NodeId, Incarnation, const Bytes&,
+                                                                     const LinkTransport::TakeSocket& take) {
+    here += std::this_thread::get_id() == self;
+    take({}, "nobody is there");
+  });
+  // One pull is not enough: the loop's thread may still be at work on the last one.
+  for (int i = 0; i < 1'000 && here == 0; ++i)
+    CHECK(start(*reader.transport, same_pages(owner, 1)).get() == "peer_lost");
+  CHECK(here > 0);
+}
+
 TEST_CASE("link transport: started pulls end when their peer is lost and when the transport stops") {
   LinkWorld world;
   TestNode<LinkWorld> owner(world, 1, 100), reader(world, 2, 200);

@@ -4,6 +4,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,18 +21,8 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t key_of_commands = 0;  // keys of sockets are larger
+constexpr std::uint64_t key_of_commands = 0, key_of_timer = UINT64_MAX;  // keys of sockets lie between
 constexpr int events_at_once = 64;
-constexpr std::int64_t wait_ms_max = 60'000;
-
-// Returns how long epoll_wait may sleep, in milliseconds, rounded up; -1 = without a limit.
-int wait_ms(const PageLoop::Round& round) {
-  if (round.busy) return 0;
-  if (!round.wake_at) return -1;
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(*round.wake_at - std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, wait_ms_max));
-}
 
 int opened_or_throw(int fd, const char* what) {
   if (fd < 0)
@@ -69,11 +60,16 @@ void PageCommands::run_all() {
 PageLoop::PageLoop()
     : commands_(std::make_shared<PageCommands>()),
       poll_(opened_or_throw(epoll_create1(EPOLL_CLOEXEC), "epoll")) {
+  timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (timer_ < 0) close(poll_);  // the destructor is not called
+  opened_or_throw(timer_, "timerfd");
   watch(commands_->wake_, key_of_commands);
+  watch(timer_, key_of_timer);
 }
 
 PageLoop::~PageLoop() {
   TROUPE_CHECK(!thread_.joinable(), "the thread has ended before its loop is destroyed");
+  close(timer_);
   close(poll_);
 }
 
@@ -85,6 +81,26 @@ void PageLoop::start(std::function<void(std::uint64_t)> on_ready, std::function<
 
 void PageLoop::join() {
   if (thread_.joinable()) thread_.join();
+}
+
+// The steady clock is CLOCK_MONOTONIC. A time of 0 would stop the timer.
+void PageLoop::wake_at(std::chrono::steady_clock::time_point at) {
+  constexpr std::int64_t second = 1'000'000'000;
+  std::lock_guard lock(timer_mutex_);
+  if (timer_at_ && *timer_at_ <= at) return;
+  timer_at_ = at;
+  const std::int64_t ns = std::max<std::int64_t>(
+      1, std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count());
+  itimerspec when{};
+  when.it_value = {ns / second, ns % second};
+  timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void PageLoop::clear_timer() {
+  std::lock_guard lock(timer_mutex_);
+  std::uint64_t count = 0;
+  // Nothing is read if the timer was set anew meanwhile: then it is still needed.
+  if (::read(timer_, &count, sizeof count) == sizeof count) timer_at_.reset();
 }
 
 // A full table of the kernel's leaves the socket unwatched: its pulls then end at their deadlines.
@@ -108,14 +124,18 @@ void PageLoop::run() {
   sigaddset(&broken_pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
   std::array<epoll_event, events_at_once> events;
-  Round round;
+  bool busy = false;
   for (;;) {
-    const int count = epoll_wait(poll_, events.data(), events_at_once, wait_ms(round));
-    for (int i = 0; i < count; ++i)
-      if (events[i].data.u64 != key_of_commands) on_ready_(events[i].data.u64);
+    const int count = epoll_wait(poll_, events.data(), events_at_once, busy ? 0 : -1);
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t key = events[i].data.u64;
+      if (key == key_of_timer) clear_timer();
+      if (key != key_of_timer && key != key_of_commands) on_ready_(key);
+    }
     commands_->run_all();
-    round = on_round_();
+    const Round round = on_round_();
     if (round.finished) return;
+    busy = round.busy;
   }
 }
 

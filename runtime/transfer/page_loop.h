@@ -35,8 +35,6 @@ class PageLoop {
   struct Round {
     bool busy = false;      // there is more to do at once
     bool finished = false;  // the thread may end
-    // A round comes at this time at the latest; nullopt: only when something happens.
-    std::optional<std::chrono::steady_clock::time_point> wake_at = {};
   };
 
   PageLoop();   // throws std::runtime_error
@@ -48,17 +46,22 @@ class PageLoop {
   // watched, or is broken; and `on_round` after each round.
   void start(std::function<void(std::uint64_t key)> on_ready, std::function<Round()> on_round);
   const std::shared_ptr<PageCommands>& commands() const { return commands_; }
+  // A round comes at this time at the latest, and maybe earlier. Thread-safe.
+  void wake_at(std::chrono::steady_clock::time_point at);
   void join();
 
-  // On the thread. Closing a socket ends its watch.
+  // Thread-safe. Closing a socket ends its watch.
   void watch(int fd, std::uint64_t key);
   void change(int fd, std::uint64_t key, bool writes);
 
  private:
   void run();
+  void clear_timer();
 
   std::shared_ptr<PageCommands> commands_;
-  int poll_ = -1;
+  int poll_ = -1, timer_ = -1;
+  std::mutex timer_mutex_;
+  std::optional<std::chrono::steady_clock::time_point> timer_at_;  // nullopt: it is not set
   std::function<void(std::uint64_t)> on_ready_;
   std::function<Round()> on_round_;
   std::thread thread_;

@@ -1,7 +1,7 @@
 #pragma once
 // A connected stream socket between two processes that have proved to each other who they are, with
 // the TLS session that protects it, if there is one. Reads and writes never block. Used by one
-// thread at a time, which must have SIGPIPE blocked (page_loop.h).
+// thread at a time, which must have SIGPIPE blocked (page_loop.h) unless the process ignores it.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -54,6 +54,7 @@ class Transport {
   // Starts a pull that takes no thread of the caller's. Returns true if the transport can pull so: `done`
   // then gets the outcome once, on the transport's thread, which serves other pulls afterwards; it must
   // not destroy the transport. Otherwise leaves both arguments as they are, and the caller uses pull().
+  // The process must ignore SIGPIPE, since the request may be sent on the caller's thread.
   using PullOutcome = std::variant<PullResult, Refusal>;
   using Done = std::function<void(PullOutcome)>;
   virtual bool start_pull(PullBlocks&, const Done&) { return false; }
