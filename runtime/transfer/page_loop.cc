@@ -100,7 +100,7 @@ void PageLoop::clear_timer() {
   std::lock_guard lock(timer_mutex_);
   std::uint64_t count = 0;
   // Nothing is read if the timer was set anew meanwhile: then it is still needed.
-  if (::read(timer_, &count, sizeof count) == sizeof count) timer_at_.reset();
+  if (read(timer_, &count, sizeof count) > 0) timer_at_.reset();
 }
 
 // A full table of the kernel's leaves the socket unwatched: its pulls then end at their deadlines.
