@@ -44,11 +44,12 @@ constexpr int kPoison = 0xff;  // written to every byte; it is NaN in every form
 // times a typical product, which is 1 here (queries and keys have deviation near 1). The weight of a key
 // is off by its score's error less the mean of the others': at most twice that. This gives three u for
 // each layer. int8 weights and activations are off by up to half a step, 1/254 of the largest weight of a
-// row and 1/510 of an activation row's range. The largest of normal values is some three deviations, so
-// the error is typically 3/254 of a value on either side, uniform: divided by sqrt(3), and multiplied by
-// sqrt(2) for both. The error of a sum of such products is the same (a random walk like the sum itself).
-// bf16 weights and activations are off by up to 2^-8 of themselves, uniform: the same, with 2^-8 for
-// 3/254. A layer has four products.
+// row (1/126 where the product allows seven bits) and 1/510 of an activation row's range. The largest of
+// normal values is some three deviations, so the error is typically 3/254 of a value on either side, uniform:
+// divided by sqrt(3), and multiplied by sqrt(2) for both (by the root of the sum of squares if they differ).
+// The error of a sum of such products is the same (a random walk like the sum itself). bf16 weights and
+// activations are off by up to 2^-8 of themselves, uniform: the same, with 2^-8 for 3/254. A layer has four
+// products.
 double tolerance(const DecoderConfig& config, std::size_t tokens, double kv_roundoff = 0,
                  double weight_error = 0) {
   constexpr double kUnitRoundoff = 0x1p-24;
@@ -63,9 +64,11 @@ double kv_roundoff(KvFormat format) {
   return format == KvFormat::f32 ? 0 : format == KvFormat::f16 ? 0x1p-11 : 0x1p-8;
 }
 
-double weight_error(WeightFormat format) {
+// `limit` is the greatest magnitude of an int8 weight.
+double weight_error(WeightFormat format, std::int32_t limit) {
   if (format == WeightFormat::f32) return 0;
-  return (format == WeightFormat::bf16 ? 0x1p-8 : 3.0 / 254) * std::sqrt(2.0 / 3.0);
+  if (format == WeightFormat::bf16) return 0x1p-8 * std::sqrt(2.0 / 3.0);
+  return std::hypot(3.0 / (2 * limit), 3.0 / 254) / std::sqrt(3.0);
 }
 
 // Returns the largest difference relative to the largest expected magnitude (at least 1); infinite for NaN.
@@ -189,6 +192,7 @@ kernels::Teams split_team() {
 struct Formats {
   KvFormat kv = KvFormat::f32;
   WeightFormat weights = WeightFormat::f32;
+  std::int32_t weight_limit = 127;  // of int8
 };
 
 // One random model and one batch of random plans, run twice: first all computed and kept, then partly
@@ -278,7 +282,7 @@ class RandomBatch {
     return tolerance(model_.config, kernels::token_count(plan), roundoff(), weights_off());
   }
   double roundoff() const { return kv_roundoff(formats_.kv); }
-  double weights_off() const { return weight_error(formats_.weights); }
+  double weights_off() const { return weight_error(formats_.weights, formats_.weight_limit); }
 
   // The reference's results by seed and plan: they are the same for all formats and instruction sets.
   static inline std::map<std::pair<std::uint64_t, std::size_t>, Result> results;
@@ -348,13 +352,21 @@ TEST_CASE("decoder plans: bf16 weights give the reference's logits on every inst
   }
 }
 
-TEST_CASE("decoder plans: int8 weights give the reference's logits within the bound of byte rounding") {
-  const kernels::VectorKernels best{&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
-                                    &kernels::sum_exponentials, &kernels::product_version()};
-  for (const KvFormat format : {KvFormat::f32, KvFormat::bf16}) {
-    const std::string stored(format_name(format));
-    CAPTURE(stored);
-    check_random_batches(best, {.kv = format, .weights = WeightFormat::int8});
+TEST_CASE("decoder plans: int8 weights give the reference's logits within byte rounding in every version") {
+  for (const kernels::ByteProductVersion& bytes : kernels::byte_product_versions()) {
+    const std::string name(bytes.name);
+    CAPTURE(name);
+    if (!bytes.usable) {
+      MESSAGE("this CPU cannot run " << name);
+      continue;
+    }
+    const kernels::VectorKernels version{&kernels::elementwise(),     &kernels::attend,
+                                         &kernels::readout_rows,      &kernels::sum_exponentials,
+                                         &kernels::product_version(), &bytes};
+    const Formats formats{.weights = WeightFormat::int8, .weight_limit = bytes.weight_limit()};
+    check_random_batches(version, formats);
+    if (&bytes == &kernels::byte_product_version())
+      check_random_batches(version, {KvFormat::bf16, formats.weights, formats.weight_limit});
   }
 }
 

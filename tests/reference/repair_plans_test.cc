@@ -202,10 +202,15 @@ TEST_CASE("repair plans: logits and choices match the reference in every format 
   }
 }
 
+// The tolerance is that of weights of eight bits.
 TEST_CASE("repair plans: int8 weights give the reference's logits within the bound of byte rounding") {
-  check_random_batches({&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
-                        &kernels::sum_exponentials, &kernels::product_version()},
-                       {.weights = WeightFormat::int8, .tolerance = 0.2});
+  for (const kernels::ByteProductVersion& bytes : kernels::byte_product_versions()) {
+    if (!bytes.usable || bytes.weight_limit() < 127) continue;
+    CAPTURE(bytes.name);
+    check_random_batches({&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
+                          &kernels::sum_exponentials, &kernels::product_version(), &bytes},
+                         {.weights = WeightFormat::int8, .tolerance = 0.2});
+  }
 }
 
 // The bound of weight_error() in decoder_plans_test.cc for bf16, 2 · 2^-8 · sqrt(2/3) · 4 for each layer,

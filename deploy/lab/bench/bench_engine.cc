@@ -181,7 +181,7 @@ bool EngineFormats::rounds_attention() const {
 }
 
 std::string EngineFormats::linear_version() const {
-  if (weights == kernels::WeightFormat::int8) return std::string(kernels::ByteProduct::version());
+  if (weights == kernels::WeightFormat::int8) return std::string(kernels::byte_product_version().name);
   const kernels::ProductVersion& version = kernels::product_version();
   return version_name(version.name, version.rounds_input && weights == kernels::WeightFormat::bf16);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "kernels/cpu/engine/team.h"
+#include "kernels/cpu/products/byte_product.h"
 #include "kernels/cpu/products/product.h"
 #include "kernels/decoder/decoder.h"
 #include "kernels/operations/attend.h"
@@ -21,6 +22,7 @@ struct VectorKernels {
   ReadoutRows* readout;
   SumExponentials* sum_exponentials;
   const ProductVersion* product;
+  const ByteProductVersion* bytes = &byte_product_version();  // of int8 layers
 };
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,

@@ -427,7 +427,8 @@ double CpuDecoder::row_operations() const {
 std::string weight_variant(WeightFormat format, KvFormat kv) {
   if (format == WeightFormat::f32) return "";
   std::string variant;
-  if (format == WeightFormat::int8) variant = ByteProduct::weight_limit() < 127 ? "7 bits" : "8 bits";
+  if (format == WeightFormat::int8)
+    variant = byte_product_version().weight_limit() < 127 ? "7 bits" : "8 bits";
   const bool rounds = format == WeightFormat::bf16 || kv == KvFormat::bf16;
   return variant + (rounds && product_version().rounds_input ? " by bf16" : "");
 }
@@ -436,10 +437,11 @@ std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOpti
                                            const VectorKernels& vector_kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "decoder: expected page_tokens above 0");
   TROUPE_CHECK(!teams.empty(), "decoder: an executor needs at least one team");
-  return std::make_unique<CpuDecoder>(std::make_shared<const PackedDecoder>(pack_decoder(
-                                          std::move(model), {options.weights, *vector_kernels.product})),
-                                      std::make_shared<const Teams>(std::move(teams)),
-                                      std::make_shared<std::mutex>(), 0, options, vector_kernels);
+  return std::make_unique<CpuDecoder>(
+      std::make_shared<const PackedDecoder>(
+          pack_decoder(std::move(model), {options.weights, *vector_kernels.product, *vector_kernels.bytes})),
+      std::make_shared<const Teams>(std::move(teams)), std::make_shared<std::mutex>(), 0, options,
+      vector_kernels);
 }
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {

@@ -1,36 +1,39 @@
-// The product of bytes for machines without oneDNN: a plain loop, many times slower, so that an
-// int8 model runs everywhere.
-#ifndef TROUPE_WITH_ONEDNN
+// The product of bytes as a plain loop: the definition, and what CPUs without a version of their own run.
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/products/byte_product.h"
+#include "kernels/cpu/products/byte_product_versions.h"
 
 namespace troupe::kernels {
+namespace {
 
-struct ByteProduct::Packed {
-  std::size_t rows, columns;
-  std::vector<std::int8_t> values;
+class PlainByteProduct final : public ByteProduct {
+ public:
+  explicit PlainByteProduct(const QuantizedMatrix& weight)
+      : rows_(weight.rows), columns_(weight.columns), values_(weight.values) {}
+
+  void run(const std::uint8_t* in, float* out, std::size_t m) const override {
+    for (std::size_t i = 0; i < m * rows_; ++i) {
+      const std::uint8_t* x = in + i / rows_ * columns_;
+      const std::int8_t* w = &values_[i % rows_ * columns_];
+      std::int32_t sum = 0;
+      for (std::size_t k = 0; k < columns_; ++k) sum += x[k] * w[k];
+      std::memcpy(out + i, &sum, sizeof sum);
+    }
+  }
+
+ private:
+  std::size_t rows_, columns_;
+  std::vector<std::int8_t> values_;
 };
 
-std::int32_t ByteProduct::weight_limit() { return 127; }
+}  // namespace
 
-std::string_view ByteProduct::version() { return "plain"; }
-
-ByteProduct::ByteProduct(const QuantizedMatrix& weight)
-    : packed_(new Packed{weight.rows, weight.columns, weight.values}) {}
-ByteProduct::~ByteProduct() = default;
-
-void ByteProduct::run(const std::uint8_t* in, float* out, std::size_t m) const {
-  const auto& [rows, columns, values] = *packed_;
-  for (std::size_t i = 0; i < m * rows; ++i) {
-    const std::uint8_t* x = in + i / rows * columns;
-    const std::int8_t* w = &values[i % rows * columns];
-    std::int32_t sum = 0;
-    for (std::size_t k = 0; k < columns; ++k) sum += x[k] * w[k];
-    std::memcpy(out + i, &sum, sizeof sum);
-  }
+ByteProductVersion plain_byte_product() {
+  return {"plain", true, [] { return std::int32_t{127}; },
+          [](const QuantizedMatrix& weight, WeightMemory&) -> std::unique_ptr<ByteProduct> {
+            return std::make_unique<PlainByteProduct>(weight);
+          }};
 }
 
 }  // namespace troupe::kernels
-#endif

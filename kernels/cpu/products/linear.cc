@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "kernels/cpu/products/byte_product.h"
 #include "kernels/operations/elementwise.h"
 #include "kernels/operations/quantize.h"
 
@@ -34,21 +33,22 @@ QuantizedRows& thread_rows(std::size_t rows, std::size_t columns) {
   return quantized;
 }
 
-QuantizedMatrix quantize_matrix(const Matrix& weight) {
+QuantizedMatrix quantize_matrix(const Matrix& weight, std::int32_t limit) {
   QuantizedMatrix quantized{weight.rows, weight.columns, std::vector<std::int8_t>(weight.values.size()),
                             std::vector<float>(weight.rows), std::vector<std::int32_t>(weight.rows)};
   quantize().quantize_weights(weight.values.data(), weight.columns, quantized.values.data(),
                               quantized.scales.data(), quantized.sums.data(), weight.rows, weight.columns,
-                              ByteProduct::weight_limit());
+                              limit);
   return quantized;
 }
 
 class Int8Layer {
  public:
-  Int8Layer(QuantizedMatrix weight, std::vector<float> bias)
+  Int8Layer(QuantizedMatrix weight, std::vector<float> bias, const ByteProductVersion& version,
+            WeightMemory& memory)
       : rows_(weight.rows),
         columns_(weight.columns),
-        product_(weight),
+        product_(version.pack(weight, memory)),
         scales_(std::move(weight.scales)),
         sums_(std::move(weight.sums)),
         bias_(std::move(bias)) {
@@ -63,7 +63,7 @@ class Int8Layer {
       const std::size_t step = std::min(m, most);
       float* const values = add ? rows.values.data() : out;
       quantize().quantize_rows(in, columns_, rows.bytes.data(), rows.scales.data(), step, columns_);
-      product_.run(rows.bytes.data(), values, step);
+      product_->run(rows.bytes.data(), values, step);
       quantize().dequantize_rows(values, rows_, rows.scales.data(),
                                  {scales_.data(), sums_.data(), bias_.data()}, step, rows_);
       if (add) elementwise().add_rows(values, rows_, out, rows_, step, rows_);
@@ -75,7 +75,7 @@ class Int8Layer {
 
  private:
   std::size_t rows_, columns_;
-  ByteProduct product_;
+  std::unique_ptr<ByteProduct> product_;
   std::vector<float> scales_;
   std::vector<std::int32_t> sums_;
   std::vector<float> bias_;
@@ -122,7 +122,8 @@ Linear::Linear(Matrix weight, std::vector<float> bias, const Form& form, WeightM
   } else {
     TROUPE_CHECK(weight.columns <= int8_columns_max,
                  "linear: the sums of an int8 layer must fit into 32 bits");
-    packed_->int8.emplace(quantize_matrix(weight), std::move(bias));
+    packed_->int8.emplace(quantize_matrix(weight, form.bytes.weight_limit()), std::move(bias), form.bytes,
+                          memory);
   }
 }
 

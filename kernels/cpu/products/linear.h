@@ -11,6 +11,7 @@
 
 #include "kernels/base/number_formats.h"
 #include "kernels/checkpoint/model.h"
+#include "kernels/cpu/products/byte_product.h"
 #include "kernels/cpu/products/product.h"
 
 namespace troupe::kernels {
@@ -23,11 +24,12 @@ struct FeaturePart {
 
 class Linear {
  public:
-  // How weights are packed: float32 and bf16 weights for the version that multiplies them. They are
-  // stored in `memory`, which a model's layers share.
+  // How weights are packed: each format for the version that multiplies it. They are stored in `memory`,
+  // which a model's layers share.
   struct Form {
     WeightFormat format = WeightFormat::f32;
     const ProductVersion& product = product_version();
+    const ByteProductVersion& bytes = byte_product_version();  // if the format is int8
   };
 
   // Packs `weight` (and drops it). `bias` is empty or has weight.rows values.

@@ -23,9 +23,10 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-Linear make_linear(Matrix weight, std::vector<float> bias, WeightFormat format = WeightFormat::f32) {
+Linear make_linear(Matrix weight, std::vector<float> bias, WeightFormat format = WeightFormat::f32,
+                   const ByteProductVersion& bytes = byte_product_version()) {
   WeightMemory memory(1 << 16);
-  return Linear(std::move(weight), std::move(bias), {.format = format}, memory);
+  return Linear(std::move(weight), std::move(bias), {.format = format, .bytes = bytes}, memory);
 }
 
 // A layer and the numbers that it was made of.
@@ -167,6 +168,18 @@ TEST_CASE("linear: a layer can be moved") {
   CHECK(layer.error(in, out, 1) <= 1);
 }
 
+template <class Check>
+void for_every_byte_product(Check check) {
+  for (const ByteProductVersion& version : byte_product_versions()) {
+    const std::string name(version.name);
+    CAPTURE(name);
+    if (version.usable)
+      check(version);
+    else
+      MESSAGE("this CPU cannot run " << name);
+  }
+}
+
 // An int8 layer, the numbers that it was made of, and how far from their exact product it may be.
 struct Int8Case {
   Matrix weight;
@@ -174,15 +187,16 @@ struct Int8Case {
   Linear linear;
   std::vector<double> steps;  // [row]: quantisation step of the weight
 
-  Int8Case(Matrix weight_, std::vector<float> bias_)
+  Int8Case(Matrix weight_, std::vector<float> bias_,
+           const ByteProductVersion& version = byte_product_version())
       : weight(std::move(weight_)),
         bias(std::move(bias_)),
-        linear(make_linear(weight, bias, WeightFormat::int8)) {
+        linear(make_linear(weight, bias, WeightFormat::int8, version)) {
     for (std::uint32_t n = 0; n < weight.rows; ++n) {
       double greatest = 0;
       for (std::uint32_t k = 0; k < weight.columns; ++k)
         greatest = std::max(greatest, std::abs(double{weight.values[n * weight.columns + k]}));
-      steps.push_back(greatest / ByteProduct::weight_limit());
+      steps.push_back(greatest / version.weight_limit());
     }
   }
 
@@ -274,16 +288,18 @@ TEST_CASE("int8 linear: rows that are hard to quantise are handled") {
 }
 
 TEST_CASE("int8 linear: the greatest sums do not saturate") {
-  for (const std::uint32_t columns : {2u, 64u, 896u, 4864u}) {
-    CAPTURE(columns);
-    Matrix weight{2, columns, std::vector<float>(2 * columns, 1.0f)};
-    std::fill_n(weight.values.begin() + columns, columns, -1.0f);
-    const Int8Case layer(weight, {});
-    const std::vector<float> in(9 * columns, 1.0f);
-    CHECK(layer.errors(in, layer.run(in)).worst <= 1);
-    const std::vector<float> negative(9 * columns, -1.0f);
-    CHECK(layer.errors(negative, layer.run(negative)).worst <= 1);
-  }
+  for_every_byte_product([](const ByteProductVersion& version) {
+    for (const std::uint32_t columns : {2u, 64u, 896u, 4864u}) {
+      CAPTURE(columns);
+      Matrix weight{2, columns, std::vector<float>(2 * columns, 1.0f)};
+      std::fill_n(weight.values.begin() + columns, columns, -1.0f);
+      const Int8Case layer(weight, {}, version);
+      const std::vector<float> in(9 * columns, 1.0f);
+      CHECK(layer.errors(in, layer.run(in)).worst <= 1);
+      const std::vector<float> negative(9 * columns, -1.0f);
+      CHECK(layer.errors(negative, layer.run(negative)).worst <= 1);
+    }
+  });
 }
 
 TEST_CASE("int8 linear: a row that is not finite makes its own results NaN, and no others") {
@@ -313,7 +329,22 @@ TEST_CASE("int8 linear: a row is bit-equal whatever rows are beside it") {
 
 TEST_CASE(
     "int8 linear: weights have all eight bits where the machine sums byte products in 32 bits at once") {
-  if (__builtin_cpu_supports("avx512vnni")) CHECK(ByteProduct::weight_limit() == 127);
+  if (__builtin_cpu_supports("avx512vnni")) CHECK(byte_product_version().weight_limit() == 127);
+}
+
+TEST_CASE("int8 linear: versions that allow weights of the same size give the same bits") {
+  const Matrix weight{75, 130, random_values(75 * 130, 53)};
+  const auto in = random_values(140 * 130, 54);
+  const ByteProductVersion& plain = byte_product_versions().back();
+  const auto expected = Int8Case(weight, {}, plain).run(in);
+  for_every_byte_product([&](const ByteProductVersion& version) {
+    const Int8Case layer(weight, {}, version);
+    const auto found = layer.run(in);
+    if (version.weight_limit() == plain.weight_limit())
+      CHECK(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0);
+    else
+      CHECK(layer.errors(in, found).worst <= 1);
+  });
 }
 
 TEST_CASE("int8 linear: several threads may run one layer at once") {

@@ -18,6 +18,7 @@
 #include "kernels/base/number_formats.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/cpu/products/weight_memory.h"
+#include "kernels/operations/quantize.h"
 
 namespace troupe::kernels {
 
@@ -27,15 +28,20 @@ class PackedMatrix {
   // `format` is f32 or bf16, to which the values are rounded.
   PackedMatrix(const Matrix& weight, std::span<const float> bias, std::size_t panel_width,
                WeightMemory& memory, WeightFormat format = WeightFormat::f32);
+  // A weight in bytes, for byte_product.h; without a bias.
+  PackedMatrix(const QuantizedMatrix& weight, std::size_t panel_width, WeightMemory& memory);
 
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }
   std::size_t panel_width() const { return panel_width_; }
   std::size_t panels() const { return (rows_ + panel_width_ - 1) / panel_width_; }
   WeightFormat format() const { return format_; }
-  // Words of 32 bits that a row has: one for each column or, in bf16, one for two columns, the first
-  // in the lower half. A column past the last one is zero.
-  std::size_t words() const { return format_ == WeightFormat::bf16 ? (columns_ + 1) / 2 : columns_; }
+  // Words of 32 bits that a row has: one for each column, for two columns in bf16 or for four in int8,
+  // the first in the lowest bits. A column past the last one is zero.
+  std::size_t words() const { return (columns_ + word_columns() - 1) / word_columns(); }
+  std::size_t word_columns() const {
+    return format_ == WeightFormat::f32 ? 1 : format_ == WeightFormat::bf16 ? 2 : 4;
+  }
   std::size_t bytes() const { return panels() * panel_width_ * (words() + 1) * sizeof(float); }
 
   // Panel p, as [words][panel_width]; panels follow one another. Rows past the last one are zero.

@@ -3,7 +3,9 @@
 // broadcast fit the register file. With 12 rows and one panel a column costs 2 loads and 12
 // broadcasts for 24 fused multiply-adds, well under what the load ports give. So the input is
 // broadcast from where it is, and nothing is copied. A weight in bf16 has two columns in each word
-// (product.h); a step of the tile's loop takes one word of each of a panel's rows.
+// (product.h); a step of the tile's loop takes one word of each of a panel's rows. A weight in bytes has
+// four columns in each word; words of input and sums of int32 are kept in vectors of floats, whose bits
+// are the same.
 #if defined(TROUPE_KERNELS_CPU_PRODUCT_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_PRODUCT_TILE_INL_H
 #undef TROUPE_KERNELS_CPU_PRODUCT_TILE_INL_H
@@ -16,6 +18,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
+#include "kernels/cpu/products/bytes_inl.h"
 #include "kernels/cpu/versions/pairs_inl.h"
 
 #undef TROUPE_UNROLL
@@ -54,6 +57,14 @@ struct WidenedStep {  // two columns in bf16, widened to float32 in registers
 struct PairStep {  // two columns in bf16, multiplied with a pair of inputs that was rounded to bf16
   static constexpr std::size_t kInputs = 1;
 };
+struct ByteStep {  // four columns in bytes, multiplied with a word of four bytes; int32 sums
+  static constexpr std::size_t kInputs = 1;
+};
+struct VnniStep {  // the same, in one instruction
+  static constexpr std::size_t kInputs = 1;
+};
+template <class Step>
+inline constexpr bool kSumsIntegers = std::is_same_v<Step, ByteStep> || std::is_same_v<Step, VnniStep>;
 
 // Input of a tile: `steps` steps, from the one that all pointers point at.
 struct Tile {
@@ -76,11 +87,22 @@ struct Tile {
 template <std::size_t R>
 inline constexpr std::size_t kBases = (R + 2) / 3;
 
-// Adds value · weight to the sum; with PairStep both are pairs, whose two products are added.
+// Adds value · weight to the sum; with PairStep both are pairs, whose two products are added, and with
+// steps of bytes words of four.
 template <class Step>
 HWY_INLINE void multiply_add(const Vec& value, const Vec& weight, Vec& sum) {
 #if TROUPE_PAIR_TARGET
   if constexpr (std::is_same_v<Step, PairStep>) return add_pair_products(value, weight, sum);
+#endif
+#if TROUPE_VNNI_TARGET
+  if constexpr (std::is_same_v<Step, VnniStep>) return add_byte_products_vnni(value, weight, sum);
+#endif
+#if TROUPE_BYTE_TARGET
+  if constexpr (std::is_same_v<Step, ByteStep>) {
+    add_byte_products(value, weight, sum);
+    TROUPE_SETTLE(sum);
+    return;
+  }
 #endif
   sum = hn::MulAdd(value, weight, sum);
   TROUPE_SETTLE(sum);
@@ -124,7 +146,15 @@ HWY_INLINE void add_step(const float* const (&rows)[kBases<R>], std::size_t stri
   }
 }
 
-template <std::size_t R, std::size_t P>
+template <class Step>
+HWY_INLINE Vec add_sums(const Vec& a, const Vec& b) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  if constexpr (kSumsIntegers<Step>) return hn::BitCast(d, hn::Add(hn::BitCast(di, a), hn::BitCast(di, b)));
+  return hn::Add(a, b);
+}
+
+template <class Step, std::size_t R, std::size_t P>
 HWY_INLINE void start_sums(const Tile& tile, Vec (&sum)[R][2 * P]) {
   const Floats d;
   TROUPE_UNROLL for (std::size_t c = 0; c < 2 * P; ++c) {
@@ -135,7 +165,7 @@ HWY_INLINE void start_sums(const Tile& tile, Vec (&sum)[R][2 * P]) {
   const float* out = tile.out;
   TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i, out += tile.out_stride)
       TROUPE_UNROLL for (std::size_t c = 0; c < 2 * P; ++c) sum[i][c] =
-          hn::Add(sum[i][c], hn::LoadU(d, out + c * kLanes));
+          add_sums<Step>(sum[i][c], hn::LoadU(d, out + c * kLanes));
 }
 
 // Writes [R][P panels] of the output.
@@ -143,7 +173,7 @@ template <class Step, std::size_t R, std::size_t P>
 HWY_NOINLINE void multiply_tile(const Tile& tile) {
   const Floats d;
   Vec sum[R][2 * P];
-  start_sums<R, P>(tile, sum);
+  start_sums<Step, R, P>(tile, sum);
   const std::size_t stride = tile.in_stride, ahead_floats = tile.ahead_lines * kLineFloats;
   const float *rows[kBases<R>], *panels[P], *ahead = tile.ahead, *limit = ahead;
   TROUPE_UNROLL for (std::size_t b = 0; b < kBases<R>; ++b) rows[b] = tile.in + 3 * b * stride;

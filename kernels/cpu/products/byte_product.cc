@@ -1,0 +1,38 @@
+// Chooses what multiplies bytes on this CPU.
+#include "kernels/cpu/products/byte_product.h"
+
+#include <vector>
+
+#include "kernels/cpu/products/byte_product_versions.h"
+#include "kernels/operations/versions.h"
+
+namespace troupe::kernels {
+namespace {
+
+// The default where oneDNN is built in. False makes our own versions the default; byte_bench
+// (tests/bench/byte_bench.cc) has to show them at least as fast in every cell first.
+[[maybe_unused]] constexpr bool onednn_first = true;
+
+std::vector<ByteProductVersion> make_byte_product_versions() {
+  const std::span<const ByteProductVersion> panels = panel_byte_products();
+  std::vector<ByteProductVersion> versions(panels.begin(), panels.end());
+#ifdef TROUPE_WITH_ONEDNN
+  versions.insert(onednn_first ? versions.begin() : versions.end(), onednn_byte_product());
+#endif
+  versions.push_back(plain_byte_product());
+  return versions;
+}
+
+}  // namespace
+
+std::span<const ByteProductVersion> byte_product_versions() {
+  static const std::vector<ByteProductVersion> versions = make_byte_product_versions();
+  return versions;
+}
+
+const ByteProductVersion& byte_product_version() {
+  static const ByteProductVersion& chosen = first_usable(byte_product_versions());
+  return chosen;
+}
+
+}  // namespace troupe::kernels
