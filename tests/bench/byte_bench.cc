@@ -1,13 +1,15 @@
 // Measures the versions of the int8 product against each other and against this CPU's rate of byte
 // multiply-adds, on the layers of the shapes of `bench engine`.
 //   byte_bench [--json FILE] [--rounds N] [--shape NAME] [--only VERSION,VERSION…] [--resident yes]
+//              [--values yes]
 // Figures are multiply-adds per second of the thread's CPU time, medians of the rounds. In each round every
 // version runs in turn, and the rate is sampled before and after each run, because a neighbour on the
 // physical core can halve both. A version takes the weights of all layers in turn, as a pass does, so large
-// ones come from memory; with --resident one weight is multiplied again and again. All versions multiply
-// the same bytes, and a version whose sums differ from the plain version's is not timed. Ratios are to
-// oneDNN where the build has it. Without --only, oneDNN and our best version run; the last line counts the
-// cells in which the best of our versions is at least as fast.
+// ones come from memory; with --resident one weight is multiplied again and again. With --values sums also
+// become values, as in a layer. All versions multiply the same bytes, and a version whose sums differ from
+// the plain version's is not timed. Ratios are to oneDNN where the build has it. Without --only, oneDNN and
+// our best version run; the last line counts the cells in which the best of our versions is at least as
+// fast.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -47,7 +49,7 @@ constexpr std::string_view kPeer = "onednn";
 struct Options {
   std::string json, shape, only;
   int rounds = 5;
-  bool resident = false;
+  bool resident = false, values = false;
 };
 
 // Returns the name of the first of our versions that this CPU can run.
@@ -75,17 +77,26 @@ struct Inputs {
     for (std::int8_t& value : weight.values)
       value = static_cast<std::int8_t>(static_cast<int>(random() % (2 * limit + 1)) - limit);
     for (std::uint8_t& value : in) value = static_cast<std::uint8_t>(random());
+    const std::size_t padded = layer.rows + byte_columns_padding;
+    rows.assign(m, {0.01f, 128});
+    scales.assign(padded, 0.01f);
+    sums.assign(padded, 3);
+    bias.assign(padded, 1.0f);
   }
   QuantizedMatrix weight;
   std::vector<std::uint8_t> in;
+  std::vector<RowScale> rows;  // for values
+  std::vector<float> scales, bias;
+  std::vector<std::int32_t> sums;
 };
 
 // One version, packed for every layer of a model, and its rates.
 class Contender {
  public:
   Contender(const ByteProductVersion& version, const Layer& layer, const Inputs& inputs, std::size_t m,
-            std::size_t copies)
-      : name(version.name), m_(m), out_(m * layer.rows) {
+            const Options& options)
+      : name(version.name), m_(m), values_(options.values), out_(m * layer.rows) {
+    const std::size_t copies = options.resident ? 1 : layer.layers;
     for (std::size_t i = 0; i < copies; ++i) products_.push_back(version.pack(inputs.weight, memory_));
     multiply_adds_ = static_cast<double>(m) * layer.rows * layer.columns;
   }
@@ -102,7 +113,7 @@ class Contender {
     double seconds = 0;
     std::size_t runs = 0;
     do {
-      for (const auto& product : products_) product->run(inputs.in.data(), out_.data(), m_);
+      for (const auto& product : products_) run(*product, inputs);
       runs += products_.size();
       seconds = thread_cpu_seconds() - start;
     } while (seconds < 2e-3);
@@ -116,7 +127,16 @@ class Contender {
  private:
   static double rate_of_bytes() { return multiply_add_rates(1).of(WeightFormat::int8) / 2; }
 
+  void run(const ByteProduct& product, const Inputs& inputs) {
+    if (values_)
+      product.run_values({inputs.in.data(), inputs.rows.data(), out_.data(), m_, false},
+                         {inputs.scales.data(), inputs.sums.data(), inputs.bias.data()});
+    else
+      product.run(inputs.in.data(), out_.data(), m_);
+  }
+
   std::size_t m_;
+  bool values_;
   std::vector<float> out_;
   WeightMemory memory_;
   std::vector<std::unique_ptr<ByteProduct>> products_;
@@ -176,8 +196,7 @@ bool measure(const Layer& layer, std::size_t m, const std::vector<const ByteProd
   byte_product_versions().back().pack(inputs.weight, memory)->run(inputs.in.data(), expected.data(), m);
   std::vector<std::unique_ptr<Contender>> contenders;
   for (const ByteProductVersion* version : versions) {
-    contenders.push_back(
-        std::make_unique<Contender>(*version, layer, inputs, m, options.resident ? 1 : layer.layers));
+    contenders.push_back(std::make_unique<Contender>(*version, layer, inputs, m, options));
     if (!contenders.back()->agrees(inputs, expected)) {
       std::fprintf(stderr, "%s: its sums differ from the plain version's\n",
                    std::string(version->name).c_str());
@@ -203,12 +222,12 @@ bool parse(int count, char** arguments, Options& options) {
       options.only = value;
     } else if (flag == "--rounds" && std::atoi(value.c_str()) > 0) {
       options.rounds = std::atoi(value.c_str());
-    } else if (flag == "--resident" && (value == "yes" || value == "no")) {
-      options.resident = value == "yes";
+    } else if ((flag == "--resident" || flag == "--values") && (value == "yes" || value == "no")) {
+      (flag == "--values" ? options.values : options.resident) = value == "yes";
     } else {
       std::fprintf(stderr,
-                   "%s %s: expected --json FILE, --rounds N (from 1), --shape NAME, --only VERSION,… or "
-                   "--resident yes|no\n",
+                   "%s %s: expected --json FILE, --rounds N (from 1), --shape NAME, --only VERSION,…, "
+                   "--resident yes|no or --values yes|no\n",
                    flag.c_str(), value.c_str());
       return false;
     }

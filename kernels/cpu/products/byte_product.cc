@@ -4,9 +4,21 @@
 #include <vector>
 
 #include "kernels/cpu/products/byte_product_versions.h"
+#include "kernels/operations/elementwise.h"
 #include "kernels/operations/versions.h"
 
 namespace troupe::kernels {
+
+void run_values_in_passes(const ByteProduct& product, const ByteRows& rows, const ColumnScales& scales,
+                          std::size_t columns) {
+  thread_local std::vector<float> sums;
+  if (rows.add && sums.size() < rows.rows * columns) sums.resize(rows.rows * columns);
+  float* const values = rows.add ? sums.data() : rows.out;
+  product.run(rows.in, values, rows.rows);
+  quantize().dequantize_rows(values, columns, rows.scales, scales, rows.rows, columns);
+  if (rows.add) elementwise().add_rows(values, columns, rows.out, columns, rows.rows, columns);
+}
+
 namespace {
 
 // The default where oneDNN is built in. False makes our own versions the default; byte_bench

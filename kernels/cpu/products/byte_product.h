@@ -14,6 +14,18 @@
 
 namespace troupe::kernels {
 
+// Rows of bytes that become rows of an int8 layer's output.
+struct ByteRows {
+  const std::uint8_t* in;  // as in ByteProduct::run
+  const RowScale* scales;  // [rows]
+  float* out;
+  std::size_t rows;
+  bool add;  // to the values in `out`, for a residual stream
+};
+
+// Arrays of ColumnScales are padded to a multiple of this with zeros.
+inline constexpr std::size_t byte_columns_padding = 64;
+
 class ByteProduct {
  public:
   virtual ~ByteProduct() = default;
@@ -21,7 +33,14 @@ class ByteProduct {
   // into the memory of `out`; the caller turns them into floats in place. `in` is aligned to 4 bytes.
   // Thread-safe.
   virtual void run(const std::uint8_t* in, float* out, std::size_t m) const = 0;
+  // Multiplies and turns the sums into values, as DequantizeRows does. Thread-safe.
+  virtual void run_values(const ByteRows& rows, const ColumnScales& columns) const = 0;
 };
+
+// Multiplies, then turns the sums into values in a pass over them; for products that cannot do both at once.
+// `columns` is the number of the product's columns.
+void run_values_in_passes(const ByteProduct& product, const ByteRows& rows, const ColumnScales& scales,
+                          std::size_t columns);
 
 struct ByteProductVersion {
   std::string_view name;  // "onednn", "avx512_vnni", "avx512", "avx_vnni", "avx2", "sse4", "plain"

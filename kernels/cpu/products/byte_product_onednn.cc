@@ -10,11 +10,15 @@ namespace {
 class OnednnProduct final : public ByteProduct {
  public:
   explicit OnednnProduct(const QuantizedMatrix& weight)
-      : product_({weight.rows, weight.columns}, weight.values.data()) {}
+      : rows_(weight.rows), product_({weight.rows, weight.columns}, weight.values.data()) {}
 
   void run(const std::uint8_t* in, float* out, std::size_t m) const override { product_.run(in, out, m); }
+  void run_values(const ByteRows& rows, const ColumnScales& columns) const override {
+    run_values_in_passes(*this, rows, columns, rows_);
+  }
 
  private:
+  std::size_t rows_;
   OnednnByteProduct product_;
 };
 

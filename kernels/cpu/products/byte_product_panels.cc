@@ -1,7 +1,7 @@
 // Our own products of bytes, in the frame of the float32 product: a word of four columns takes the place
 // of a float, so that blocks, tiles and prefetches are the same and each instruction multiplies four times
 // as much. An input is read where it is. Only rows whose width is no multiple of four are copied first,
-// each padded to whole words; the weight's padding is zero.
+// each padded to whole words; the weight's padding is zero. Sums become values in the registers of a tile.
 // Operations: 2 per row and weight. Bytes: a quarter of the float32 product's.
 #include "kernels/cpu/versions/dispatch.h"
 
@@ -53,31 +53,46 @@ class PanelByteProduct final : public ByteProduct {
       : weight_(weight, panel_width, memory), multiply_(multiply) {}
 
   void run(const std::uint8_t* in, float* out, std::size_t m) const override {
-    TROUPE_CHECK(reinterpret_cast<std::uintptr_t>(in) % 4 == 0,
-                 "byte product: the input must be aligned to 4 bytes");
-    if (weight_.columns() % 4 == 0) return multiply(in, out, m);
-    const std::size_t columns = weight_.columns(), width = 4 * weight_.words();
-    thread_local std::vector<std::uint8_t> padded;
-    if (padded.size() < rows_padded_at_once * width) padded.resize(rows_padded_at_once * width);
-    while (m > 0) {
-      const std::size_t rows = std::min(m, rows_padded_at_once);
-      for (std::size_t r = 0; r < rows; ++r) std::memcpy(&padded[r * width], in + r * columns, columns);
-      multiply(padded.data(), out, rows);
-      in += rows * columns;
-      out += rows * weight_.rows();
-      m -= rows;
-    }
+    multiply_words({.in = in, .scales = nullptr, .out = out, .rows = m, .add = false}, {});
+  }
+  void run_values(const ByteRows& rows, const ColumnScales& columns) const override {
+    multiply_words(rows, columns);
   }
 
  private:
+  // Multiplies rows of any width.
+  void multiply_words(ByteRows rows, const ColumnScales& scales) const {
+    TROUPE_CHECK(reinterpret_cast<std::uintptr_t>(rows.in) % 4 == 0,
+                 "byte product: the input must be aligned to 4 bytes");
+    if (weight_.columns() % 4 == 0) return multiply(rows, scales);
+    const std::size_t columns = weight_.columns(), width = 4 * weight_.words();
+    thread_local std::vector<std::uint8_t> padded;
+    if (padded.size() < rows_padded_at_once * width) padded.resize(rows_padded_at_once * width);
+    while (rows.rows > 0) {
+      ByteRows some = rows;
+      some.in = padded.data();
+      some.rows = std::min(rows.rows, rows_padded_at_once);
+      for (std::size_t r = 0; r < some.rows; ++r)
+        std::memcpy(&padded[r * width], rows.in + r * columns, columns);
+      multiply(some, scales);
+      rows.in += some.rows * columns;
+      rows.out += some.rows * weight_.rows();
+      if (rows.scales != nullptr) rows.scales += some.rows;
+      rows.rows -= some.rows;
+    }
+  }
+
   // Multiplies rows of whole words. Bytes and sums are passed as floats, which the steps of bytes only
   // load, broadcast and store.
-  void multiply(const std::uint8_t* in, float* out, std::size_t m) const {
-    multiply_(weight_, {.in = reinterpret_cast<const float*>(in),
+  void multiply(const ByteRows& rows, const ColumnScales& scales) const {
+    multiply_(weight_, {.in = reinterpret_cast<const float*>(rows.in),
                         .in_stride = weight_.words(),
-                        .out = out,
+                        .out = rows.out,
                         .out_stride = weight_.rows(),
-                        .rows = m});
+                        .rows = rows.rows,
+                        .add = rows.add,
+                        .row_scales = rows.scales,
+                        .column_scales = scales});
   }
 
   PackedMatrix weight_;

@@ -21,6 +21,9 @@ class PlainByteProduct final : public ByteProduct {
       std::memcpy(out + i, &sum, sizeof sum);
     }
   }
+  void run_values(const ByteRows& rows, const ColumnScales& columns) const override {
+    run_values_in_passes(*this, rows, columns, rows_);
+  }
 
  private:
   std::size_t rows_, columns_;

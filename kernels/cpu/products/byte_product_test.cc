@@ -114,6 +114,47 @@ TEST_CASE("byte product: the greatest and the least sums do not saturate") {
   });
 }
 
+// Checks values against their definition. The numbers are small and whole or powers of two, so that every
+// order of float32 operations is exact.
+void check_values(const ByteProductVersion& version, std::uint32_t rows, std::uint32_t columns, std::size_t m,
+                  bool add) {
+  CAPTURE(rows);
+  CAPTURE(columns);
+  CAPTURE(m);
+  CAPTURE(add);
+  Bytes bytes(rows, columns, m, 1, rows + columns + m);
+  for (std::uint8_t& value : bytes.in) value %= 4;
+  const std::size_t padded = rows + byte_columns_padding;
+  std::vector<float> scales(padded), bias(padded), out((m + 1) * rows, 3.0f), expected = out;
+  std::vector<std::int32_t> sums(padded);
+  std::vector<RowScale> row_scales(m);
+  for (std::uint32_t n = 0; n < rows; ++n)
+    scales[n] = n % 2 == 0 ? 0.5f : 2.0f, bias[n] = float(n % 7), sums[n] = std::int32_t(n % 5) - 2;
+  for (std::size_t r = 0; r < m; ++r) row_scales[r] = {r % 2 == 0 ? 1.0f : 0.25f, std::int32_t(r % 3)};
+  const std::vector<std::int32_t> products = bytes.run(plain());
+  for (std::size_t i = 0; i < m * rows; ++i) {
+    const RowScale& row = row_scales[i / rows];
+    const std::size_t n = i % rows;
+    const float value = float(products[i] - row.zero * sums[n]) * scales[n] * row.scale + bias[n];
+    expected[i] = add ? expected[i] + value : value;
+  }
+  WeightMemory memory(0);
+  version.pack(bytes.weight, memory)
+      ->run_values({bytes.in.data(), row_scales.data(), out.data(), m, add},
+                   {scales.data(), sums.data(), bias.data()});
+  CHECK(out == expected);
+}
+
+TEST_CASE("byte product: values are the scaled sums, and may be added to the output") {
+  for_every_version([](const ByteProductVersion& version) {
+    for (const std::uint32_t rows : {1, 31, 33, 70, 128})
+      for (const std::uint32_t columns : {5, 64, 4100})
+        for (const std::size_t m : {1, 6, 13})
+          for (const bool add : {false, true}) check_values(version, rows, columns, m, add);
+    for (const bool add : {false, true}) check_values(version, 70, 8999, 70, add);
+  });
+}
+
 TEST_CASE("byte product: several threads may run one product at once") {
   for_every_version([](const ByteProductVersion& version) {
     for (const std::uint32_t columns : {64u, 66u}) {

@@ -1,6 +1,6 @@
-// Linear layers over the products of panels and of bytes. int8: the rows of a step are quantised, the product
-// writes its sums to the output, and a pass in place turns them into values while they are in the cache; so
-// steps are short. The bytes, and values still to be added, are in thread-local memory, which only grows.
+// Linear layers over the products of panels and of bytes. int8: the rows of a step are quantised and
+// multiplied. A product that turns its sums into values in a second pass finds them in the cache, because
+// steps are short. The bytes are in thread-local memory, which only grows.
 #include "kernels/cpu/products/linear.h"
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "kernels/operations/elementwise.h"
 #include "kernels/operations/quantize.h"
 
 namespace troupe::kernels {
@@ -19,11 +18,10 @@ namespace {
 // MB: 256 rows are 10 % faster than 64).
 std::size_t int8_step_rows(std::size_t weight_bytes) { return weight_bytes <= (2u << 20) ? 64 : 256; }
 
-// The bytes and scales of one step of an int8 layer, and its values if they are added to others.
+// The bytes and scales of one step of an int8 layer.
 struct QuantizedRows {
   std::vector<std::uint8_t> bytes;
   std::vector<RowScale> scales;
-  std::vector<float> values;
 };
 
 QuantizedRows& thread_rows(std::size_t rows, std::size_t columns) {
@@ -52,21 +50,20 @@ class Int8Layer {
         scales_(std::move(weight.scales)),
         sums_(std::move(weight.sums)),
         bias_(std::move(bias)) {
-    bias_.resize(rows_);  // zeros without a bias
+    const std::size_t padding = byte_columns_padding, padded = (rows_ + padding - 1) / padding * padding;
+    scales_.resize(padded);
+    sums_.resize(padded);
+    bias_.resize(padded);  // zeros without a bias
   }
 
   void run(const float* in, float* out, std::size_t m, bool add) const {
     const std::size_t most = std::min(m, int8_step_rows(rows_ * columns_));
     QuantizedRows& rows = thread_rows(most, columns_);
-    if (add && rows.values.size() < most * rows_) rows.values.resize(most * rows_);
     while (m > 0) {
       const std::size_t step = std::min(m, most);
-      float* const values = add ? rows.values.data() : out;
       quantize().quantize_rows(in, columns_, rows.bytes.data(), rows.scales.data(), step, columns_);
-      product_->run(rows.bytes.data(), values, step);
-      quantize().dequantize_rows(values, rows_, rows.scales.data(),
-                                 {scales_.data(), sums_.data(), bias_.data()}, step, rows_);
-      if (add) elementwise().add_rows(values, rows_, out, rows_, step, rows_);
+      product_->run_values({rows.bytes.data(), rows.scales.data(), out, step, add},
+                           {scales_.data(), sums_.data(), bias_.data()});
       in += step * columns_;
       out += step * rows_;
       m -= step;

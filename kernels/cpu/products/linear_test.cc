@@ -334,12 +334,15 @@ TEST_CASE(
 
 TEST_CASE("int8 linear: versions that allow weights of the same size give the same bits") {
   const Matrix weight{75, 130, random_values(75 * 130, 53)};
-  const auto in = random_values(140 * 130, 54);
+  const auto in = random_values(140 * 130, 54), before = random_values(140 * 75, 55);
   const ByteProductVersion& plain = byte_product_versions().back();
   const auto expected = Int8Case(weight, {}, plain).run(in);
   for_every_byte_product([&](const ByteProductVersion& version) {
     const Int8Case layer(weight, {}, version);
     const auto found = layer.run(in);
+    std::vector<float> sums = before;
+    layer.linear.add(in.data(), sums.data(), 140);
+    for (std::size_t i = 0; i < sums.size(); ++i) CHECK(sums[i] == before[i] + found[i]);
     if (version.weight_limit() == plain.weight_limit())
       CHECK(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0);
     else

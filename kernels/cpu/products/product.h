@@ -67,6 +67,10 @@ struct ProductTask {
   // Panels of the weight to use, and columns of `out` to write. An end past the last panel means
   // the last.
   std::size_t panel_begin = 0, panel_end = std::numeric_limits<std::size_t>::max();
+  // Scales of a product of bytes, if its sums become values as they are stored (DequantizeRows); `add` then
+  // adds values. The arrays of columns are padded to whole panels.
+  const RowScale* row_scales = nullptr;
+  ColumnScales column_scales = {};
 };
 
 using Product = void(const PackedMatrix& weight, const ProductTask& task);

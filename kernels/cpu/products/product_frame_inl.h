@@ -113,6 +113,9 @@ class Multiplication {
   };
   static constexpr std::size_t nothing_follows = std::size_t(-1);
 
+  // True if int32 sums become values as they are stored.
+  bool makes_values() const { return kSumsIntegers<Step> && task_.row_scales != nullptr; }
+
   Part part_of(std::size_t begin, std::size_t end) const {
     const std::size_t width = weight_.word_columns();
     return {begin, end, std::min(weight_.columns(), width * end) - width * begin};
@@ -130,7 +133,8 @@ class Multiplication {
   }
 
   void run_blocks() {
-    const std::size_t parts = divide_up(weight_.words(), kPartWords);
+    // Values cannot be added to an output that has the sums of an earlier part.
+    const std::size_t parts = task_.add && makes_values() ? 1 : divide_up(weight_.words(), kPartWords);
     const std::size_t part = divide_up(divide_up(weight_.words(), parts), kRound) * kRound;
     const std::size_t tiles = divide_up(task_.rows, kTileRows);
     const std::size_t row_floats = kPairs ? pair_stride(part) : part * Step::kInputs;
@@ -225,6 +229,9 @@ class Multiplication {
 
   Tile tile(std::size_t row, std::size_t panel, Part part) const {
     const bool half = kWidens && part.columns % 2 != 0;
+    const bool scales = makes_values(), last = part.end == weight_.words();
+    const std::size_t column = panel * kPanel;
+    const ColumnScales& of = task_.column_scales;
     return {.in = in_ + (row - first_row_) * in_stride_,
             .in_stride = in_stride_,
             .weights = weight_.panel(panel) + part.begin * kPanel,
@@ -234,9 +241,12 @@ class Multiplication {
             .ahead = nullptr,
             .ahead_lines = 0,
             .bias = part.begin == 0 ? weight_.bias(panel) : nullptr,
-            .out = task_.out + row * task_.out_stride + panel * kPanel,
+            .out = task_.out + row * task_.out_stride + column,
             .out_stride = task_.out_stride,
-            .add = task_.add || part.begin > 0};
+            .add = (task_.add && !scales) || part.begin > 0,
+            .row_scales = scales && last ? task_.row_scales + row : nullptr,
+            .columns = scales ? ColumnScales{of.scales + column, of.sums + column, of.bias + column} : of,
+            .add_values = task_.add && scales};
   }
 
   // Multiplies a tile with one panel; only the columns that exist are read and written.
@@ -244,7 +254,7 @@ class Multiplication {
     const std::size_t columns = std::min(kPanel, weight_.rows() - panel * kPanel);
     if (columns == kPanel) return op.run(job);
     HWY_ALIGN float padded[kTileRows * kPanel] = {};
-    if (job.add) copy_rows(job.out, job.out_stride, padded, kPanel, rows, columns);
+    if (job.add || job.add_values) copy_rows(job.out, job.out_stride, padded, kPanel, rows, columns);
     Tile inside = job;
     inside.out = padded;
     inside.out_stride = kPanel;

@@ -20,6 +20,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/products/bytes_inl.h"
 #include "kernels/cpu/versions/pairs_inl.h"
+#include "kernels/operations/quantize.h"
 
 #undef TROUPE_UNROLL
 #define TROUPE_UNROLL HWY_UNROLL(16)
@@ -80,6 +81,9 @@ struct Tile {
   float* out;
   std::size_t out_stride;
   bool add;
+  const RowScale* row_scales;  // of the tile's rows; null: sums are stored as they are
+  ColumnScales columns;        // from the tile's first column on
+  bool add_values;             // with `row_scales`
 };
 
 // Addresses R rows with few base pointers: row i is at rows[i / 3] + i % 3 * stride, which is one
@@ -168,6 +172,26 @@ HWY_INLINE void start_sums(const Tile& tile, Vec (&sum)[R][2 * P]) {
           add_sums<Step>(sum[i][c], hn::LoadU(d, out + c * kLanes));
 }
 
+// Turns int32 sums into values as DequantizeRows does, and stores them.
+template <std::size_t R, std::size_t P>
+HWY_INLINE void store_values(const Tile& tile, const Vec (&sum)[R][2 * P]) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  TROUPE_UNROLL for (std::size_t c = 0; c < 2 * P; ++c) {
+    const auto column_sum = hn::LoadU(di, tile.columns.sums + c * kLanes);
+    const Vec column_scale = hn::LoadU(d, tile.columns.scales + c * kLanes);
+    const Vec bias = hn::LoadU(d, tile.columns.bias + c * kLanes);
+    float* out = tile.out + c * kLanes;
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i, out += tile.out_stride) {
+      const RowScale& row = tile.row_scales[i];
+      const auto centred = hn::Sub(hn::BitCast(di, sum[i][c]), hn::Mul(hn::Set(di, row.zero), column_sum));
+      Vec value = hn::MulAdd(hn::Mul(hn::ConvertTo(d, centred), column_scale), hn::Set(d, row.scale), bias);
+      if (tile.add_values) value = hn::Add(hn::LoadU(d, out), value);
+      hn::StoreU(value, d, out);
+    }
+  }
+}
+
 // Writes [R][P panels] of the output.
 template <class Step, std::size_t R, std::size_t P>
 HWY_NOINLINE void multiply_tile(const Tile& tile) {
@@ -189,6 +213,8 @@ HWY_NOINLINE void multiply_tile(const Tile& tile) {
   for (std::size_t k = 0; k < left; ++k) add_step<Step, false, R, P>(rows, stride, panels, k, sum);
   if constexpr (std::is_same_v<Step, WidenedStep>)
     if (tile.half) add_step<Step, true, R, P>(rows, stride, panels, left, sum);
+  if constexpr (kSumsIntegers<Step>)
+    if (tile.row_scales != nullptr) return store_values<R, P>(tile, sum);
   float* out = tile.out;
   TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i, out += tile.out_stride)
       TROUPE_UNROLL for (std::size_t c = 0; c < 2 * P; ++c) hn::StoreU(sum[i][c], d, out + c * kLanes);
