@@ -1,6 +1,6 @@
 // Runs the actors that a finished job or a message from another node has woken, on the thread that
 // ran the job or read the message. CAF (C++ Actor Framework) would wake another thread for them, which
-// costs more than most steps. After a bounded number of steps the rest goes to CAF's threads, because
+// costs more than most steps. After a bounded number of turns the rest goes to CAF's threads, because
 // the thread's own work waits.
 #include "runtime/network/caf_executor_slot.h"
 
@@ -10,12 +10,11 @@
 namespace troupe {
 namespace {
 
-constexpr int turns_max = 16;             // steps before the rest goes to CAF's threads
-constexpr std::size_t messages_max = 16;  // messages of one actor per step
+constexpr int turns_max = 16;  // before the rest goes to CAF's threads
 
 }  // namespace
 
-void CafExecutorSlot::run_ready() {
+void CafExecutorSlot::run_ready(std::size_t messages_max) {
   for (int turn = 0; !ready_.empty(); ++turn) {
     caf::resumable* const actor = ready_.front();
     ready_.pop_front();

@@ -42,8 +42,12 @@ caf::actor_system_config& configure(caf::actor_system_config& config, std::uint3
   return config;
 }
 
+// Decoding a larger message would take the thread that has read it longer than waking another one.
+constexpr std::size_t inline_bytes_max = 64 << 10;
+
 // Sends an event from a thread that serves sockets, and runs the actors that it wakes on that thread,
-// unless such runs have taken too much of its time.
+// unless such runs have taken too much of its time. An actor with many messages does not keep the thread:
+// heartbeats and the sockets of other nodes wait.
 template <class What>
 void post_and_run(caf::actor_system& system, const caf::actor& to, What&& what) {
   thread_local InlineRuns runs;
@@ -52,7 +56,7 @@ void post_and_run(caf::actor_system& system, const caf::actor& to, What&& what) 
   CafExecutorSlot slot(system);
   post_to(to, std::forward<What>(what), &slot);
   if (slot.is_idle()) return;  // the actor runs on another thread already
-  slot.run_ready();
+  slot.run_ready(1);
   runs.note_run(begin, std::chrono::steady_clock::now());
 }
 
@@ -104,7 +108,10 @@ void CafHost::World::make_links() {
   const auto deliver = [this](NodeId peer, Address to, std::shared_ptr<const Bytes> envelope) {
     const auto route = routes.inside.find(to);
     if (route == routes.inside.end()) return journal.report_no_receiver(to);
-    post_and_run(*system, route->second, EncodedMessage{std::move(envelope), peer});
+    const bool large = envelope->size() > inline_bytes_max;
+    EncodedMessage message{std::move(envelope), peer};
+    if (large) return post_to(route->second, std::move(message), nullptr);
+    post_and_run(*system, route->second, std::move(message));
   };
   const auto report_lost = [this](NodeId peer) {
     for (auto& [address, actor] : routes.inside) post_to(actor, PeerLossSignal{peer}, nullptr);

@@ -47,8 +47,11 @@ class Diary {
   std::vector<std::string> entries_;
 };
 
-// A node whose router answers each StatusRequest with its id, or with a StatusReply of that many
-// bytes.
+constexpr std::uint64_t asks_for_many = 777;  // id of a request for `many` messages to the router itself
+constexpr int many = 100;
+
+// A node whose router answers each StatusRequest with its id, and each ScoreRequest with the size of its
+// query.
 class Node {
  public:
   struct Wish {
@@ -93,17 +96,23 @@ class Node {
   }
 
   void add_router(NodeId number) {
-    host->add({{number, Role::router}, core_of([this, number](Instant, const Event& event, Effects& effects) {
-                 if (const auto* lost = std::get_if<PeerLost>(&event))
-                   diary.write("core lost " + std::to_string(lost->node));
-                 const auto* received = std::get_if<Received>(&event);
-                 if (!received) return;
-                 if (std::this_thread::get_id() == links_thread.load()) ++handled_inline;
-                 if (const auto* request = std::get_if<StatusRequest>(&received->message))
-                   effects.send(received->from, Stored{request->id, number});
-                 if (const auto* score = std::get_if<ScoreRequest>(&received->message))
-                   effects.send(received->from, Stored{score->id, score->query.size()});
-               })});
+    host->add(
+        {{number, Role::router}, core_of([this, number](Instant, const Event& event, Effects& effects) {
+           if (const auto* lost = std::get_if<PeerLost>(&event))
+             diary.write("core lost " + std::to_string(lost->node));
+           const auto* received = std::get_if<Received>(&event);
+           if (!received) return;
+           const int on_links = std::this_thread::get_id() == links_thread.load();
+           handled_inline += on_links;
+           if (const auto* request = std::get_if<StatusRequest>(&received->message)) {
+             for (int i = 0; request->id == asks_for_many && i < many; ++i)
+               effects.send({number, Role::router}, Stored{});
+             effects.send(received->from, Stored{request->id, number});
+           }
+           if (const auto* score = std::get_if<ScoreRequest>(&received->message))
+             effects.send(received->from, Stored{score->id, score->query.size()}), large_inline += on_links;
+           if (std::holds_alternative<Stored>(received->message)) own_inline += on_links, ++own;
+         })});
   }
 
   void ask(NodeId to, std::uint64_t id) {
@@ -115,7 +124,9 @@ class Node {
   Diary diary;
   Inbox inbox;
   std::atomic<std::thread::id> links_thread;  // after a peer has joined
-  std::atomic<int> handled_inline = 0;        // messages that a router handled on that thread
+  // Messages that a router handled on that thread; of them ScoreRequests, and messages to itself.
+  std::atomic<int> handled_inline = 0, large_inline = 0, own_inline = 0;
+  std::atomic<int> own = 0;  // messages to itself
   std::optional<CafHost> host;
 
  private:
@@ -169,6 +180,37 @@ TEST_CASE("CAF hosts: an idle actor handles a message of another node on the thr
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   CHECK(two.handled_inline > 0);
+}
+
+TEST_CASE("CAF hosts: the thread that reads messages leaves an actor with many messages to other threads") {
+  Node one({.node = 1, .peers = {{2}}});
+  Node two({.node = 2, .peers = {one.address()}});
+  REQUIRE(reaches(one, 2, 1));
+  int most = 0;
+  for (int asked = 1; asked < 100 && most == 0; ++asked) {
+    const int before = two.own_inline;
+    one.ask(2, asks_for_many);
+    for (int i = 0; i < 20'000 && two.own < asked * many; ++i)  // the limit only ends a hang
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    most = two.own_inline - before;
+  }
+  CHECK(most > 0);
+  CHECK(most < 16);  // and the message that was read
+}
+
+TEST_CASE("CAF hosts: a large message of another node is not decoded on the thread that has read it") {
+  Node one({.node = 1, .peers = {{2}}});
+  Node two({.node = 2, .peers = {one.address()}});
+  REQUIRE(reaches(one, 2, 1));
+  for (std::uint64_t id = 2; id < 12; ++id) {
+    ScoreRequest large;
+    large.id = id;
+    large.query.assign(40'000, 1);
+    one.host->post({2, Role::router}, {1, Role::server}, std::move(large));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  CHECK(reaches(one, 2, 12));
+  CHECK(two.large_inline == 0);
 }
 
 TEST_CASE("CAF hosts: three nodes reach each other and report which peers are connected") {

@@ -25,7 +25,7 @@ class Links {
  public:
   // Called on the links' own thread; must not block.
   struct Inside {
-    // Delivers an envelope of that peer to an actor of this process.
+    // Delivers an envelope of that peer to an actor of this process, and may run a few steps of actors.
     std::function<void(NodeId peer, Address to, std::shared_ptr<const Bytes>)> deliver;
     // Called on disconnect, and at most once per heartbeat when a message targets an unknown or
     // unconnected node.
