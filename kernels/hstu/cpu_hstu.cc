@@ -109,8 +109,8 @@ CpuHstu::CpuHstu(std::shared_ptr<const PackedHstu> weights, SharedTeams shared, 
       softmax_(workspaces_.size()) {}
 
 void CpuHstu::free_memory() {
+  bias_.free_memory();  // first: ItemExecutor allocates a planner, which can fail
   ItemExecutor::free_memory();
-  bias_.free_memory();
 }
 
 std::string CpuHstu::plan_rows(std::span<const Request> requests) {
