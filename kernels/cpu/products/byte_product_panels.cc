@@ -105,7 +105,7 @@ std::unique_ptr<ByteProduct> pack_panels(const QuantizedMatrix& weight, WeightMe
   return std::make_unique<PanelByteProduct>(weight, panel_width(), multiply, memory);
 }
 
-std::int32_t all_bits() { return 127; }
+[[maybe_unused]] std::int32_t all_bits() { return 127; }
 [[maybe_unused]] std::int32_t seven_bits() { return 63; }
 
 }  // namespace
