@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -340,6 +341,39 @@ TEST_CASE("link transport: started pulls end when their peer is lost and when th
   CHECK(stopped.get() == "transport_stopped");
   CHECK(start(*reader.transport, same_pages(owner, 3)).get() == "transport_stopped");
   owner.gate.open();
+}
+
+TEST_CASE(
+    "link transport: pulls started by several threads and by outcomes, as a peer comes and goes, end once") {
+  LinkWorld world;
+  TestNode<LinkWorld> owner(world, 1, 100), reader(world, 2, 200);
+  reader.meet(owner);
+  std::atomic<int> left = 400, ended = 0, arrived = 0, other = 0;
+  // Each outcome starts the next pull, on the transport's thread.
+  const std::function<void()> next = [&] {
+    if (left.fetch_sub(1) <= 0) return;
+    PullBlocks work = same_pages(owner, 3);
+    reader.transport->start_pull(work, [&](PullOutcome outcome) {
+      const std::string what = said(outcome);
+      arrived += what == "ok 1";
+      other += what != "ok 1" && what != "peer_lost";
+      next();
+      ++ended;
+    });
+  };
+  std::vector<std::thread> starters;
+  for (int i = 0; i < 3; ++i) starters.emplace_back(next);
+  for (std::thread& starter : starters) starter.join();
+  while (left > 100) {
+    reader.transport->lose(1, 100);
+    next();
+    reader.meet(owner);
+    std::this_thread::yield();
+  }
+  while (ended < 400) std::this_thread::yield();
+  CHECK(ended == 400);
+  CHECK(arrived > 0);
+  CHECK(other == 0);
 }
 
 TEST_CASE("link transport: the address of another transport is unreachable, but no protocol error") {
