@@ -43,7 +43,7 @@ constexpr Layer kLayers[] = {
     {"qwen05", "qkv", 24, 1152, 896},     {"qwen05", "o", 24, 896, 896},
     {"qwen05", "gate|up", 24, 9728, 896}, {"qwen05", "down", 24, 896, 4864},
 };
-constexpr std::size_t kInputRows[] = {1, 16, 64, 512};
+constexpr std::size_t kInputRows[] = {1, 6, 16, 64, 256};  // a layer multiplies at most 256 rows at once
 constexpr std::string_view kPeer = "onednn";
 
 struct Options {

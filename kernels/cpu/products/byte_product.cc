@@ -21,10 +21,10 @@ void run_values_in_passes(const ByteProduct& product, const ByteRows& rows, cons
 
 namespace {
 
-// The default where oneDNN is built in; false makes our own versions the default. tests/bench/byte_bench.cc
-// has to show them at least as fast in every cell first. On an EPYC with AVX512_VNNI, on the layers of the
-// shape tiny, ours had 1.2 to 1.5 times oneDNN's rate with 1 row, 0.96 to 1.03 times with 16 and 64, and
-// only 0.86 to 0.95 times with 512.
+// The default where oneDNN is built in; false makes our own versions the default. On an EPYC with
+// AVX512_VNNI, in whole passes of the shapes tiny, small and qwen05, ours took 0.7 to 0.9 times oneDNN's CPU
+// time with up to 16 tokens, the same with 64, and up to 1.06 times with 256 and 1000, which most requests
+// compute. On CPUs with AMX, oneDNN uses it, and ours do not.
 [[maybe_unused]] constexpr bool onednn_first = true;
 
 std::vector<ByteProductVersion> make_byte_product_versions() {
