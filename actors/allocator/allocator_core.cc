@@ -142,17 +142,19 @@ void AllocatorCore::decide(Instant now, Effects& effects) {
   config_.policy->learn();
 }
 
-// An area without a valid savings curve counts as saving nothing.
+// An area without a valid savings curve counts as saving nothing. A window without requests says nothing
+// about the split, so it does not shorten the memory: else the first requests after a quiet night would
+// decide alone.
 void AllocatorCore::note_savings() {
+  const double kept = is_news(*report_, *before_) ? config_.kept : 1;
   savings_.resize(split_.areas.size());
-  windows_ = 1 + config_.kept * windows_;
+  windows_ = 1 + kept * windows_;
   for (std::size_t i = 0; i < savings_.size(); ++i) {
     const std::vector<double>&now = report_->areas[i].savings, &before = before_->areas[i].savings;
     for (std::size_t cell = 0; cell < savings_[i].size(); ++cell) {
       const double gained =
           now.size() == savings_[i].size() ? now[cell] - (before.size() == now.size() ? before[cell] : 0) : 0;
-      savings_[i][cell] =
-          config_.kept * savings_[i][cell] + (gained > 0 && std::isfinite(gained) ? gained : 0);
+      savings_[i][cell] = kept * savings_[i][cell] + (gained > 0 && std::isfinite(gained) ? gained : 0);
     }
   }
 }

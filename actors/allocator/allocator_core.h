@@ -37,8 +37,8 @@ struct AllocatorConfig {
   Duration window{5'000'000};   // length of a decision window
   Duration objective{100'000};  // latency objective, for policies that use latencies
   double history_max = 1'024;   // user tokens that count as a long history (SplitState::length = 1)
-  // Decay factor of the areas' savings per further window: a memory of some fifty windows, so that one odd
-  // window moves little (measured: tests/bench/results/papers-hlem.md).
+  // Decay factor of the areas' savings per further window with requests: a memory of some fifty such
+  // windows, so that one odd window moves little (measured: tests/bench/results/papers-hlem.md).
   double kept = 0.98;
 };
 
@@ -69,7 +69,7 @@ class AllocatorCore final : public Core {
   std::optional<Instant> window_ends_;
   // Per area: sum over the windows so far, decayed by `kept`.
   std::vector<placement::Savings> savings_;
-  double windows_ = 0;  // decayed number of windows in `savings_`
+  double windows_ = 0;  // decayed number of windows in `savings_`, with those without requests
   struct PageValue {    // savings of one page, in microseconds per second
     double more = 0, less = 0;
   };
