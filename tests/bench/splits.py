@@ -1,262 +1,335 @@
 #!/usr/bin/env python3
-"""Measures the worth of a moving boundary between embedding rows and user blocks in the pool of a serving
-node.
+"""Measures what `pool.split: marginal` and `router.routing: joint` are worth on real processes.
 
-  tests/bench/splits.py --troupe build/deploy/troupe [--requests 700] [--bandwidth 20MiB]
-                         [--workers 2] [--json FILE]
+  tests/bench/splits.py --troupe build/deploy/troupe [--short] [--parts link,file,routing] [--seeds 1,2,3]
+                        [--systems NAMES] [--requests N] [--json FILE]
 
-Nodes serve the HSTU model of serving size (100,000 rows of 2 KiB behind a link of that bandwidth). Each
-has a pool that holds neither all rows nor the keys and values of all users. The splits: static ones,
-SmartAllocator as in deploy/policies/split.txt, and `marginal`. All get the same requests in rotation and
-must answer equally. The requests form a trend: the share of a few recurring users rises from a twentieth
-to most requests; the others come from many users who hardly return. The first part warms up.
+Nodes serve the HSTU model of serving size, whose table (100,000 rows of 2 KiB) and users' keys and values
+do not fit into the pool. The systems of a part get the same requests in rotation, in an order that is
+drawn anew each time, and must answer equally. The first third warms up. The share of requests of a few
+recurring users rises from a twentieth to most requests; the others come from many users.
 
-With --workers each system is a cluster of that many worker processes behind a front, on the loopback,
-each with such a pool. With --at-once that many requests come together, so that some users are served by
-workers that are not their home. Times are of whole requests over HTTP on this machine; misses and the
-nodes' CPU time are counted as well.
+  link     single nodes; rows come over a link of 5 MiB/s, so rows are worth most of the pool
+  file     single nodes; rows come from a file in memory, so users' keys and values are
+  routing  clusters of a router and two workers, with rows behind 20 MiB/s; each user reads the items of
+           one of eight tastes, so that a worker may have the rows of some tastes
+
+A system is SPLIT[+ROUTING], as of `pool.split` and `router.routing`; " again" adds a second copy, whose
+difference is the noise. A cost is milliseconds per request: CPU time of all processes, plus the time that
+the missed rows take on the link. Nodes whose split moves start with nine tenths of the pool for rows. A
+decision window is as long as 16 requests of each system, by a pilot. Each verdict has a null model that
+must miss. Exit status 1 if a verdict does not hold; 77 without etcd or the model.
+
+With --json, runs that FILE already has are not repeated. --short tries everything once, with one seed,
+few requests and few splits: its figures are no results.
 """
 import argparse
-import concurrent.futures
 import json
 import os
 import random
+import statistics
+import sys
 import tempfile
 import time
 
-import loopback
-from rows import golden, MODEL, ROWS, PAGE, at
+sys.dont_write_bytecode = True
+import loopback  # noqa: E402
+import split_nodes  # noqa: E402
+import split_verdicts  # noqa: E402
+from rows import ROWS, MODEL, at  # noqa: E402
 
-EVENTS, CANDIDATES, HOT, OTHERS = 300, 100, 12, 300
-TRAINED = os.path.join(golden.ROOT, "deploy", "policies", "split.txt")
-START = 0.3  # the rows' share when a node starts
-SPLITS = ["static:0.1", "static:0.3", "static:0.5", "static:0.7", "smart", "marginal"]
-
-
-def settings_of(split, asked):
-    return [
-        f"pool.memory={asked.pages * PAGE + 1024}B",
-        "pool.item_share=0",
-        f"pool.row_share={START}",
-        "model.tables=mapped",
-        f"model.table_bandwidth={asked.bandwidth}",
-        f"pool.split={split}",
-        f"pool.split_window={asked.window}",
-        "inference.executors=1",
-        f"pool.split_objective={asked.objective}",
-        "router.deadline=10s",
-        f"router.routing={asked.routing}",
-    ] + ([f"pool.split_trained={TRAINED}"] if split == "smart" else [])
-
-
-class Cluster:
-    """A cluster with the interface of a single node; one connection for each request in flight."""
-
-    def __init__(self, asked, data, settings):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-splits-cluster-")
-        words = [setting.split("=", 1) for setting in settings]
-        sections = {}
-        for name, value in words + [("model.directory", MODEL), ("inference.cores", "1")]:
-            section, key = name.split(".")
-            sections.setdefault(section, {})[key] = value
-        lines = [
-            f"{section}: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}"
-            for section, keys in sections.items()
-        ]
-        self.cluster = loopback.Cluster(asked.troupe, self.folder.name, asked.workers, lines)
-        self.cluster.start_all(data)
-
-    def ask(self, method, path, body):
-        status, reply = loopback.ask(self.cluster.http_port["front"], method, path, body, limit=60)
-        return status, json.loads(reply)
-
-    def rank(self, user, case, now):
-        status, reply = self.ask(
-            "POST",
-            "/v1/rank",
-            {
-                "user": user,
-                "candidates": [str(item) for item in case["candidate_ids"]],
-                "request_timestamp": now,
-            },
-        )
-        if status != 200:
-            raise SystemExit(f"a ranking was answered {status} {json.dumps(reply)[:300]}")
-        return reply
-
-    def metrics(self):
-        sums = {}
-        for name in self.cluster.names:
-            for line in loopback.ask(self.cluster.http_port[name], "GET", "/metrics")[1].splitlines():
-                if line and line[0] != "#":
-                    key, amount = line.rsplit(" ", 1)
-                    sums[key] = sums.get(key, 0) + float(amount)
-        return sums
-
-    def __exit__(self):
-        self.cluster.end()
-        self.folder.cleanup()
+EVENTS, CANDIDATES, HOT, OTHERS, ROW_BYTES = 300, 100, 12, 300, 2_048
+OWN_TASTE = 0.85  # share of a user's items that are of their taste
+WINDOW_REQUESTS, WINDOW_LEAST_MS, PILOT = 16, 300, 6
+TENTHS = 10  # a run's costs are also kept by tenths
+COUNTED = ("rows_hit", "rows_missed", "tokens_reused", "tokens", "bytes_copied", "cpu_s")
+GRID = [f"static:{share}" for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+ALONE = [*GRID, "static:0.5 again", "marginal"]
+PARTS = {
+    "link": dict(workers=0, at_once=1, pages=1_600, bandwidth="5MiB", tastes=1, systems=ALONE),
+    "file": dict(workers=0, at_once=1, pages=1_600, bandwidth="0B", tastes=1, systems=ALONE),
+    "routing": dict(
+        workers=2,
+        at_once=4,
+        pages=1_000,
+        bandwidth="20MiB",
+        tastes=8,
+        systems=["marginal", "marginal again", "marginal+joint", "marginal+load"],
+    ),
+}
+SHORT = dict(requests=90, seeds=[1], splits=["static:0.1", "static:0.9", "static:0.1 again", "marginal"])
+SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def start(asked, data, split):
-    settings = settings_of(split, asked)
-    return (
-        Cluster(asked, data, settings) if asked.workers else golden.Node(asked.troupe, MODEL, data, settings)
-    )
+# ---- requests ----
 
 
-def uses_elsewhere(node):
-    """Returns the uses of users' blocks at other workers than their homes, as the homes count them."""
-    fields = [
-        field for actor in node.ask("GET", "/v1/cluster", None)[1]["actors"] for field in actor["fields"]
-    ]
-    return sum(int(field["value"]) for field in fields if field["name"] == "uses_elsewhere")
+class Items:
+    """Draws items by a Zipf law, of all items or of a taste's consecutive ones."""
+
+    def __init__(self, chance, tastes):
+        self.chance, self.tastes = chance, tastes
+        span = (ROWS - 1) // tastes
+        self.own = [self.ranked(range(1 + t * span, 1 + (t + 1) * span)) for t in range(tastes)]
+        self.all = self.ranked(range(1, ROWS))
+
+    def ranked(self, items):
+        items, sums, total = list(items), [], 0.0
+        self.chance.shuffle(items)
+        for rank in range(len(items)):
+            total += 1 / (rank + 1) ** 0.9
+            sums.append(total)
+        return items, sums
+
+    def draw(self, user, count):
+        own = count if self.tastes == 1 else round(OWN_TASTE * count)
+        drawn = []
+        for (items, sums), share in ((self.own[user % self.tastes], own), (self.all, count - own)):
+            drawn += self.chance.choices(items, cum_weights=sums, k=share)
+        self.chance.shuffle(drawn)
+        return drawn
 
 
-def write_data(folder, chance):
-    """Writes the catalog, and users with histories by a Zipf law; returns the items' weights."""
-    items = list(range(1, ROWS))
-    chance.shuffle(items)
-    weights = [1 / (rank + 1) ** 0.9 for rank in range(len(items))]
-    total, sums = 0.0, []
-    for weight in weights:
-        total += weight
-        sums.append(total)
+def write_data(folder, items):
     with open(os.path.join(folder, "items.tsv"), "w") as out:
         out.write("item_id\ttitle\n")
         out.writelines(f"{item}\titem {item}\n" for item in range(1, ROWS))
     with open(os.path.join(folder, "users.jsonl"), "w") as out:
         for user in range(HOT + OTHERS):
-            history = [str(item) for item in chance.choices(items, cum_weights=sums, k=EVENTS)]
-            out.write(
-                json.dumps(
-                    {
-                        "id": f"user-{user}",
-                        "history": history,
-                        "timestamps": list(range(1_000, 1_000 + EVENTS)),
-                    }
-                )
-                + "\n"
-            )
-    return items, sums
+            history = [str(item) for item in items.draw(user, EVENTS)]
+            times = list(range(1_000, 1_000 + EVENTS))
+            out.write(json.dumps({"id": f"user-{user}", "history": history, "timestamps": times}) + "\n")
 
 
-def requests(chance, items, sums, count):
+def requests(chance, items, count):
     for number in range(count):
         hot_share = 0.05 + 0.8 * number / count
         user = chance.randrange(HOT) if chance.random() < hot_share else HOT + chance.randrange(OTHERS)
-        yield user, list(dict.fromkeys(chance.choices(items, cum_weights=sums, k=CANDIDATES)))
+        yield user, list(dict.fromkeys(items.draw(user, CANDIDATES)))
 
 
-def counted(node):
-    now = node.metrics()
-    return {
-        "rows_hit": now['troupe_rows_total{from="pool"}'],
-        "rows_missed": now['troupe_rows_total{from="table"}'],
-        "tokens_reused": now["troupe_tokens_reused_total"],
-        "tokens": now["troupe_tokens_total"],
-        "cpu_s": now["process_cpu_seconds_total"],
-        "bytes_copied": now["troupe_boundary_bytes_copied_total"],
-        "row_pages": now['troupe_pages{kind="row"}'],
-        "user_pages": now['troupe_pages{kind="user"}'],
-    }
+# ---- runs ----
 
 
-def timed(node, user, candidates):
-    begun = time.perf_counter()
-    reply = node.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000)
-    return 1e3 * (time.perf_counter() - begun), {item["id"]: item["score"] for item in reply["items"]}
+def check_equal(name, number, wanted, answers):
+    for right, (_, scores) in zip(wanted, answers):
+        if right.keys() != scores.keys() or max(abs(scores[i] - right[i]) for i in right) > 1e-4:
+            raise SystemExit(f"{name}: a different answer to a request of the batch at {number}")
 
 
-def serve(nodes, turns, asked, chance):
-    """Returns, for each node, times of requests, counters at the end of the warm-up, and samples of the
-    rows' share."""
-    times, before, alphas = {name: [] for name in nodes}, {}, {name: [] for name in nodes}
-    pool = concurrent.futures.ThreadPoolExecutor(asked.at_once)
-    for number in range(0, len(turns), asked.at_once):
-        together, wanted = turns[number : number + asked.at_once], None
-        if not before and number >= asked.requests // 5:
-            before = {name: counted(node) for name, node in nodes.items()}
-            warm = number
-        order = list(nodes.items())
+def serve(systems, turns, at_once, chance):
+    """Returns for each system the times of all batches, and the counters at the end of the warm-up and of
+    each tenth of what follows."""
+    warm = len(turns) // 3 // at_once * at_once
+    borders = {warm + (len(turns) - warm) * k // TENTHS // at_once * at_once for k in range(TENTHS)}
+    times, counts = {name: [] for name in systems}, {name: [] for name in systems}
+    for number in range(0, len(turns), at_once):
+        if number in borders:
+            for name, system in systems.items():
+                counts[name].append(system.counted() | {"served": len(times[name])})
+        order, wanted = list(systems.items()), None
         chance.shuffle(order)
-        for name, node in order:
-            answers = (
-                list(pool.map(lambda turn: timed(node, *turn), together))
-                if asked.at_once > 1
-                else [timed(node, *together[0])]
-            )
+        for name, system in order:
+            answers = system.rank_all(turns[number : number + at_once])
             times[name] += [took for took, _ in answers]
             wanted = wanted or [scores for _, scores in answers]
-            for scores, right in zip((scores for _, scores in answers), wanted):
-                if max(abs(scores[item] - right[item]) for item in right) > 1e-4:
-                    raise SystemExit(f"{name}: a different answer to a request of the batch at {number}")
-        if number // 50 != (number + asked.at_once) // 50:
-            for name, node in nodes.items():
-                alphas[name].append(
-                    round(counted(node)["row_pages"] / asked.pages / max(1, asked.workers), 2)
-                )
-    return {name: of[warm:] for name, of in times.items()}, before, alphas
+            check_equal(name, number, wanted, answers)
+    for name, system in systems.items():
+        counts[name].append(system.counted() | {"served": len(times[name])})
+    return times, counts
 
 
-def main():
+def row_ms(part):
+    """Returns the time of a missed row on the part's link."""
+    number = part["bandwidth"].rstrip("iB")
+    size = float(number.rstrip("KMG")) * SIZES[number.lstrip("0123456789.")]
+    return 1e3 * ROW_BYTES / size if size else 0.0
+
+
+def cost_between(part, before, after):
+    spent = 1e3 * (after["cpu_s"] - before["cpu_s"])
+    spent += row_ms(part) * (after["rows_missed"] - before["rows_missed"])
+    return spent / (after["served"] - before["served"])
+
+
+def sum_up(name, part, system, times, counts):
+    first, last = counts[0], counts[-1]
+    served = last["served"] - first["served"]
+    measured = times[first["served"] :]
+    pages = part["pages"] * max(1, part["workers"])
+    more = {key: (last[key] - first[key]) / served for key in COUNTED if key != "cpu_s"}
+    return {
+        "system": name,
+        "requests": served,
+        "cost_ms": cost_between(part, first, last),
+        "cpu_ms": 1e3 * (last["cpu_s"] - first["cpu_s"]) / served,
+        **{f"{key}_per_request": value for key, value in more.items()},
+        "mean_ms": statistics.mean(measured),
+        "p50_ms": at(measured, 0.5),
+        "p99_ms": at(measured, 0.99),
+        "cost_ms_by_tenth": [round(cost_between(part, *two), 2) for two in zip(counts, counts[1:])],
+        "row_share": [round(count["row_pages"] / pages, 2) for count in counts],
+    } | ({"uses_elsewhere": system.uses_elsewhere()} if part["workers"] else {})
+
+
+def window_ms(asked, part, data, turns):
+    """Returns the length of a decision window: that of WINDOW_REQUESTS requests of each system."""
+    pilot = split_nodes.start_system(asked.troupe, data, "static:0.5", part, 5_000)
+    try:
+        took = []
+        for batch in range(PILOT):
+            begun = time.perf_counter()
+            pilot.rank_all(turns[batch * part["at_once"] : (batch + 1) * part["at_once"]])
+            took.append(time.perf_counter() - begun)
+    finally:
+        pilot.end()
+    rotation = statistics.median(took[2:]) * len(part["systems"])
+    return max(WINDOW_LEAST_MS, round(1e3 * rotation * WINDOW_REQUESTS / part["at_once"]))
+
+
+def run(asked, part, seed):
+    chance, systems = random.Random(seed), {}
+    with tempfile.TemporaryDirectory(prefix="troupe-splits-") as data:
+        items = Items(chance, part["tastes"])
+        write_data(data, items)
+        turns = list(requests(chance, items, part["requests"]))
+        window = window_ms(asked, part, data, turns)
+        try:
+            for name in part["systems"]:
+                systems[name] = split_nodes.start_system(asked.troupe, data, name, part, window)
+            times, counts = serve(systems, turns, part["at_once"], chance)
+            results = [
+                sum_up(name, part, system, times[name], counts[name]) for name, system in systems.items()
+            ]
+        finally:
+            for system in systems.values():
+                system.end()
+    return {"seed": seed, "window_ms": window, "systems": results}
+
+
+# ---- output ----
+
+COLUMNS = {
+    "cost ms": "cost_ms",
+    "CPU ms": "cpu_ms",
+    "rows missed": "rows_missed_per_request",
+    "tokens reused": "tokens_reused_per_request",
+    "mean ms": "mean_ms",
+    "P99 ms": "p99_ms",
+}
+
+
+def print_part(name, part, runs):
+    print(f"\n{name}: {part['requests']} requests, seeds {', '.join(str(run['seed']) for run in runs)}")
+    print(
+        f"{'system':20}" + "".join(f"{column:>18}" for column in COLUMNS) + "   rows' share at the end, cost"
+    )
+    for index, system in enumerate(part["systems"]):
+        of = [run["systems"][index] for run in runs]
+        cells = [[one[key] for one in of] for key in COLUMNS.values()]
+        line = "".join(
+            f"{f'{statistics.mean(cell):.2f} ± {split_verdicts.error_of(cell):.2f}':>18}" for cell in cells
+        )
+        ends = " ".join(f"{one['row_share'][-1]:.2f}" for one in of)
+        print(f"{system:20}{line}   {ends}, " + " ".join(f"{one['cost_ms']:.2f}" for one in of))
+
+
+def costs_of(runs):
+    return {run["seed"]: {one["system"]: one["cost_ms"] for one in run["systems"]} for run in runs}
+
+
+def judge(document, asked_systems):
+    """Returns the verdicts on the parts that have runs; none where --systems chose what was run."""
+    if asked_systems:
+        return []
+    return split_verdicts.judge({name: costs_of(of["runs"]) for name, of in document["parts"].items()})
+
+
+def print_verdicts(rows):
+    for row in rows:
+        verdict = "holds" if row["holds"] else "DOES NOT HOLD"
+        print(f"{verdict:14}{row['ratio']:.3f} (noise {row['noise']:.3f})  {row['what']}")
+
+
+def save(path, document):
+    if not path:
+        return
+    with open(path + ".new", "w") as out:
+        json.dump(document, out, indent=1)
+        out.write("\n")
+    os.replace(path + ".new", path)
+
+
+def read_kept(path, parts):
+    """Returns the document of an earlier call, which must have had the same settings."""
+    if not path or not os.path.exists(path):
+        return {"parts": {}}
+    with open(path) as file:
+        kept = json.load(file)
+    for name, part in parts.items():
+        before = kept["parts"].get(name)
+        if before and before["settings"] != part:
+            sys.exit(f"{path}: part {name} has other settings; expected {json.dumps(part)}, or another file")
+    return kept
+
+
+# ---- options ----
+
+
+def parts_of(asked):
+    parts = {}
+    for name in asked.parts.split(","):
+        if name not in PARTS:
+            sys.exit(f"--parts is {asked.parts}: {name} is unknown; expected some of {', '.join(PARTS)}")
+        part = dict(PARTS[name])
+        if asked.short and not part["workers"]:
+            part["systems"] = SHORT["splits"]
+        if asked.systems:
+            part["systems"] = asked.systems.split(",")
+        parts[name] = part | {"requests": asked.requests}
+    return parts
+
+
+def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--troupe", required=True)
-    parser.add_argument("--requests", type=int, default=700)
-    parser.add_argument("--pages", type=int, default=1_600, help="pages of 48 KiB in each pool")
-    parser.add_argument("--bandwidth", default="20MiB")
-    parser.add_argument("--window", default="3s")
-    parser.add_argument("--objective", default="100ms")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=0, help="workers of each cluster; 0 = single nodes")
-    parser.add_argument("--at-once", type=int, default=1, help="requests sent together")
-    parser.add_argument("--routing", default="earliest")
-    parser.add_argument("--splits", default=",".join(SPLITS))
+    parser.add_argument("--short", action="store_true", help="one seed, few requests and splits")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--seeds", help="default: 1,2,3")
+    parser.add_argument("--systems", help="others than the part's; without verdicts")
+    parser.add_argument("--requests", type=int, help="of each system; default: 600")
     parser.add_argument("--json")
     asked = parser.parse_args()
-    chance = random.Random(asked.seed)
-    with tempfile.TemporaryDirectory(prefix="troupe-splits-") as data:
-        items, sums = write_data(data, chance)
-        nodes = {split: start(asked, data, split) for split in asked.splits.split(",")}
-    turns = list(requests(chance, items, sums, asked.requests))
-    times, before, alphas = serve(nodes, turns, asked, chance)
-    results = []
-    for name, node in nodes.items():
-        measured, now = times[name], counted(node)
-        more = {
-            key: now[key] - before[name][key]
-            for key in ("rows_hit", "rows_missed", "tokens_reused", "tokens", "cpu_s")
-        }
-        results.append(
-            {
-                "split": name,
-                "p50_ms": at(measured, 0.5),
-                "p99_ms": at(measured, 0.99),
-                "mean_ms": sum(measured) / len(measured),
-                **more,
-                "boundary_bytes_copied": now["bytes_copied"],
-                "alpha": alphas[name],
-            }
-            | ({"uses_elsewhere": uses_elsewhere(node)} if asked.workers else {})
-        )
-        print(
-            "  ".join(
-                f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}"
-                for key, value in results[-1].items()
-            )
-        )
-        if name == "marginal":
-            for actor in node.ask("GET", "/v1/cluster", None)[1]["actors"]:
-                if actor["role"] == "allocator":
-                    print({field["name"]: field["value"] for field in actor["fields"]})
-        node.__exit__()
-    if asked.json:
-        with open(asked.json, "w") as out:
-            json.dump({**vars(asked), "troupe": None, "json": None, "boxes": results}, out, indent=1)
-            out.write("\n")
+    asked.requests = asked.requests or (SHORT["requests"] if asked.short else 600)
+    asked.seeds = [int(seed) for seed in asked.seeds.split(",")] if asked.seeds else None
+    asked.seeds = asked.seeds or (SHORT["seeds"] if asked.short else [1, 2, 3])
+    return asked
+
+
+def main():
+    asked = parse()
+    parts = parts_of(asked)
+    lacks = "the model random-hstu-512" if not os.path.isdir(MODEL) else ""
+    if lacks := lacks or (loopback.missing() if "routing" in parts else ""):
+        print(f"skipped: no {lacks}")
+        return 77
+    document = read_kept(asked.json, parts)
+    for name, part in parts.items():
+        kept = document["parts"].setdefault(name, {"settings": part, "runs": []})
+        for seed in asked.seeds:
+            if seed in [run["seed"] for run in kept["runs"]]:
+                continue
+            kept["runs"].append(run(asked, part, seed))
+            document["verdicts"] = judge(document, asked.systems)
+            save(asked.json, document)
+    for name in parts:
+        print_part(name, parts[name], document["parts"][name]["runs"])
+    rows = judge(document, asked.systems)
+    print_verdicts(rows)
+    return 0 if all(row["holds"] for row in rows) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
