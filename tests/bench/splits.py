@@ -11,8 +11,8 @@ recurring users rises from a twentieth to most requests; the others come from ma
 
   link     single nodes; rows come over a link of 5 MiB/s, so rows are worth most of the pool
   file     single nodes; rows come from a file in memory, so users' keys and values are
-  routing  clusters of a router and two workers, with rows behind 20 MiB/s; each user reads the items of
-           one of eight tastes, so that a worker may have the rows of some tastes
+  routing  clusters of a router and two workers, half of each pool for rows, which come over 20 MiB/s;
+           each user reads the items of one of eight tastes, so that a worker may have those of some
 
 A system is SPLIT[+ROUTING], as of `pool.split` and `router.routing`; " again" adds a second copy, whose
 difference is the noise. A cost is milliseconds per request: CPU time of all processes, plus the time that
@@ -37,6 +37,7 @@ import loopback  # noqa: E402
 import split_nodes  # noqa: E402
 import split_verdicts  # noqa: E402
 from rows import ROWS, MODEL, at  # noqa: E402
+from split_verdicts import AGAIN, EARLIEST, JOINT, LOAD  # noqa: E402
 
 EVENTS, CANDIDATES, HOT, OTHERS, ROW_BYTES = 300, 100, 12, 300, 2_048
 OWN_TASTE = 0.85  # share of a user's items that are of their taste
@@ -44,6 +45,7 @@ WINDOW_REQUESTS, WINDOW_LEAST_MS, PILOT = 16, 300, 6
 TENTHS = 10  # a run's costs are also kept by tenths
 COUNTED = ("rows_hit", "rows_missed", "tokens_reused", "tokens", "bytes_copied", "cpu_s")
 GRID = [f"static:{share}" for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+ROUTED = [EARLIEST, EARLIEST + AGAIN, JOINT, LOAD]
 ALONE = [*GRID, "static:0.5 again", "marginal"]
 PARTS = {
     "link": dict(workers=0, at_once=1, pages=1_600, bandwidth="5MiB", tastes=1, systems=ALONE),
@@ -54,10 +56,12 @@ PARTS = {
         pages=1_000,
         bandwidth="20MiB",
         tastes=8,
-        systems=["marginal", "marginal again", "marginal+joint", "marginal+load"],
+        systems=ROUTED,
     ),
 }
-SHORT = dict(requests=90, seeds=[1], splits=["static:0.1", "static:0.9", "static:0.1 again", "marginal"])
+SHORT_ALONE = [*GRID[::2], "static:0.5 again", "marginal"]
+SHORT_ROUTED = [EARLIEST, JOINT, LOAD]
+SHORT_REQUESTS, REQUESTS, SHORT_SEEDS, SEEDS = 120, 600, [1], [1, 2, 3]
 SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -282,8 +286,8 @@ def parts_of(asked):
         if name not in PARTS:
             sys.exit(f"--parts is {asked.parts}: {name} is unknown; expected some of {', '.join(PARTS)}")
         part = dict(PARTS[name])
-        if asked.short and not part["workers"]:
-            part["systems"] = SHORT["splits"]
+        if asked.short:
+            part["systems"] = SHORT_ROUTED if part["workers"] else SHORT_ALONE
         if asked.systems:
             part["systems"] = asked.systems.split(",")
         parts[name] = part | {"requests": asked.requests}
@@ -302,9 +306,9 @@ def parse():
     parser.add_argument("--requests", type=int, help="of each system; default: 600")
     parser.add_argument("--json")
     asked = parser.parse_args()
-    asked.requests = asked.requests or (SHORT["requests"] if asked.short else 600)
-    asked.seeds = [int(seed) for seed in asked.seeds.split(",")] if asked.seeds else None
-    asked.seeds = asked.seeds or (SHORT["seeds"] if asked.short else [1, 2, 3])
+    asked.requests = asked.requests or (SHORT_REQUESTS if asked.short else REQUESTS)
+    given = [int(seed) for seed in asked.seeds.split(",")] if asked.seeds else []
+    asked.seeds = given or (SHORT_SEEDS if asked.short else SEEDS)
     return asked
 
 
