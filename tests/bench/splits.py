@@ -36,6 +36,7 @@ sys.dont_write_bytecode = True
 import loopback  # noqa: E402
 import split_nodes  # noqa: E402
 import split_verdicts  # noqa: E402
+from request_cost import version  # noqa: E402
 from rows import ROWS, MODEL, at  # noqa: E402
 from split_verdicts import AGAIN, EARLIEST, JOINT, LOAD  # noqa: E402
 
@@ -264,12 +265,14 @@ def save(path, document):
     os.replace(path + ".new", path)
 
 
-def read_kept(path, parts):
-    """Returns the document of an earlier call, which must have had the same settings."""
+def read_kept(path, parts, program):
+    """Returns the document of an earlier call, which must be of the same program and settings."""
     if not path or not os.path.exists(path):
-        return {"parts": {}}
+        return {"version": program, "parts": {}}
     with open(path) as file:
         kept = json.load(file)
+    if kept["version"] != program:
+        sys.exit(f"{path}: is of {kept['version']}; expected {program}, or another file")
     for name, part in parts.items():
         before = kept["parts"].get(name)
         if before and before["settings"] != part:
@@ -319,7 +322,7 @@ def main():
     if lacks := lacks or (loopback.missing() if "routing" in parts else ""):
         print(f"skipped: no {lacks}")
         return 77
-    document = read_kept(asked.json, parts)
+    document = read_kept(asked.json, parts, version(asked.troupe))
     for name, part in parts.items():
         kept = document["parts"].setdefault(name, {"settings": part, "runs": []})
         for seed in asked.seeds:
