@@ -6,13 +6,16 @@
 
 Nodes serve the HSTU model of serving size, whose table (100,000 rows of 2 KiB) and users' keys and values
 do not fit into the pool. The systems of a part get the same requests in rotation, in an order that is
-drawn anew each time, and must answer equally. The first third warms up. The share of requests of a few
-recurring users rises from a twentieth to most requests; the others come from many users.
+drawn anew each time, and must answer equally. The first third warms up. A few users recur; the other
+requests come from many users.
 
-  link     single nodes; rows come over a link of 5 MiB/s, so rows are worth most of the pool
-  file     single nodes; rows come from a file in memory, so users' keys and values are
-  routing  clusters of a router and two workers, half of each pool for rows, which come over 20 MiB/s;
-           each user reads the items of one of eight tastes, so that a worker may have those of some
+  link     single nodes; rows come over a link of 5 MiB/s, so rows are worth most of the pool; the share of
+           the recurring users rises from a twentieth of the requests to 85 %
+  file     the same, but rows come from a file in memory, so users' keys and values are worth most
+  routing  clusters of a router and two workers, half of each pool for rows, which come over 20 MiB/s; 80 %
+           of the requests are of 20 recurring users, whose keys and values fit into two pools but not into
+           one; each user reads the items of one of eight tastes. `load` is there for comparison: where
+           queues are equal, it too takes the worker that is done first
 
 A system is SPLIT[+ROUTING], as of `pool.split` and `router.routing`; " again" adds a second copy, whose
 difference is the noise. A cost is milliseconds per request: CPU time of all processes, plus the time that
@@ -38,30 +41,36 @@ import split_nodes  # noqa: E402
 import split_verdicts  # noqa: E402
 from request_cost import version  # noqa: E402
 from rows import ROWS, MODEL, at  # noqa: E402
-from split_verdicts import AGAIN, EARLIEST, JOINT, LOAD  # noqa: E402
+from split_verdicts import AGAIN, EARLIEST, JOINT, LOAD, LOST  # noqa: E402
 
-EVENTS, CANDIDATES, HOT, OTHERS, ROW_BYTES = 300, 100, 12, 300, 2_048
+EVENTS, CANDIDATES, OTHERS, ROW_BYTES = 300, 100, 300, 2_048
 OWN_TASTE = 0.85  # share of a user's items that are of their taste
 WINDOW_REQUESTS, WINDOW_LEAST_MS, PILOT = 16, 300, 6
 TENTHS = 10  # a run's costs are also kept by tenths
 COUNTED = ("rows_hit", "rows_missed", "tokens_reused", "tokens", "bytes_copied", "cpu_s")
 GRID = [f"static:{share}" for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
-ROUTED = [EARLIEST, EARLIEST + AGAIN, JOINT, LOAD]
+ROUTED = [EARLIEST, EARLIEST + AGAIN, JOINT, LOAD, LOST]
 ALONE = [*GRID, "static:0.5 again", "marginal"]
+# hot_users recur; their share of the requests goes from the first to the second of hot_share. A user's keys
+# and values take 75 pages.
+TREND = dict(workers=0, at_once=1, pages=1_600, tastes=1, hot_users=12, hot_share=[0.05, 0.85], systems=ALONE)
 PARTS = {
-    "link": dict(workers=0, at_once=1, pages=1_600, bandwidth="5MiB", tastes=1, systems=ALONE),
-    "file": dict(workers=0, at_once=1, pages=1_600, bandwidth="0B", tastes=1, systems=ALONE),
+    "link": TREND | dict(bandwidth="5MiB"),
+    "file": TREND | dict(bandwidth="0B"),
+    # One worker's half of a pool for users holds 15 of them, those of two hold all that recur.
     "routing": dict(
         workers=2,
         at_once=4,
-        pages=1_000,
+        pages=2_200,
         bandwidth="20MiB",
         tastes=8,
+        hot_users=20,
+        hot_share=[0.8, 0.8],
         systems=ROUTED,
     ),
 }
 SHORT_ALONE = [*GRID[::2], "static:0.5 again", "marginal"]
-SHORT_ROUTED = [EARLIEST, JOINT, LOAD]
+SHORT_ROUTED = [EARLIEST, EARLIEST + AGAIN, JOINT, LOST]
 SHORT_REQUESTS, REQUESTS, SHORT_SEEDS, SEEDS = 120, 600, [1], [1, 2, 3]
 SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -95,21 +104,22 @@ class Items:
         return drawn
 
 
-def write_data(folder, items):
+def write_data(folder, items, users):
     with open(os.path.join(folder, "items.tsv"), "w") as out:
         out.write("item_id\ttitle\n")
         out.writelines(f"{item}\titem {item}\n" for item in range(1, ROWS))
     with open(os.path.join(folder, "users.jsonl"), "w") as out:
-        for user in range(HOT + OTHERS):
+        for user in range(users):
             history = [str(item) for item in items.draw(user, EVENTS)]
             times = list(range(1_000, 1_000 + EVENTS))
             out.write(json.dumps({"id": f"user-{user}", "history": history, "timestamps": times}) + "\n")
 
 
-def requests(chance, items, count):
+def requests(chance, items, part):
+    (first, last), hot, count = part["hot_share"], part["hot_users"], part["requests"]
     for number in range(count):
-        hot_share = 0.05 + 0.8 * number / count
-        user = chance.randrange(HOT) if chance.random() < hot_share else HOT + chance.randrange(OTHERS)
+        hot_share = first + (last - first) * number / count
+        user = chance.randrange(hot) if chance.random() < hot_share else hot + chance.randrange(OTHERS)
         yield user, list(dict.fromkeys(items.draw(user, CANDIDATES)))
 
 
@@ -196,8 +206,8 @@ def run(asked, part, seed):
     chance, systems = random.Random(seed), {}
     with tempfile.TemporaryDirectory(prefix="troupe-splits-") as data:
         items = Items(chance, part["tastes"])
-        write_data(data, items)
-        turns = list(requests(chance, items, part["requests"]))
+        write_data(data, items, part["hot_users"] + OTHERS)
+        turns = list(requests(chance, items, part))
         window = window_ms(asked, part, data, turns)
         try:
             for name in part["systems"]:
