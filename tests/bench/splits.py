@@ -24,7 +24,7 @@ decision window is as long as 16 requests of each system, by a pilot. Each verdi
 must miss. Exit status 1 if a verdict does not hold; 77 without etcd or the model.
 
 With --json, runs that FILE already has are not repeated. --short tries everything once, with one seed,
-few requests and few splits: its figures are no results.
+few requests and few splits: its figures are no results, and no verdict changes its exit status.
 """
 import argparse
 import json
@@ -345,7 +345,7 @@ def main():
         print_part(name, parts[name], document["parts"][name]["runs"])
     rows = judge(document, asked.systems)
     print_verdicts(rows)
-    return 0 if all(row["holds"] for row in rows) else 1
+    return 0 if asked.short or all(row["holds"] for row in rows) else 1
 
 
 if __name__ == "__main__":
