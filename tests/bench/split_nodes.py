@@ -10,7 +10,7 @@ from rows import golden, MODEL, PAGE
 from split_verdicts import START, twin_of
 
 TRAINED = os.path.join(golden.ROOT, "deploy", "policies", "split.txt")
-DEADLINE = "10s"  # the longest that is allowed by default
+DEADLINE = "60s"  # a busy machine may serve slowly
 
 
 def parse_system(name):
@@ -34,6 +34,7 @@ def settings_of(name, part, window_ms):
         "inference.cores": "1",
         "node.log_level": "error",
         "router.deadline": DEADLINE,
+        "router.deadline_max": DEADLINE,
         "router.routing": routing,
     } | ({"pool.split_trained": TRAINED} if split == "smart" else {})
 
@@ -115,7 +116,7 @@ class Cluster(Served):
         return list(self.pool.map(lambda turn: self.rank(*turn), turns))
 
     def ask(self, method, path, body):
-        status, reply = loopback.ask(self.cluster.http_port["front"], method, path, body, limit=60)
+        status, reply = loopback.ask(self.cluster.http_port["front"], method, path, body, limit=90)
         return status, json.loads(reply)
 
     def metrics(self):
