@@ -20,7 +20,6 @@ constexpr OtherVariable other_table[] = {
     {"TROUPE_BUG", "mutation that a mutated program has on, for tests of mutations"},
     {"TROUPE_COHERE", "folder of Cohere's client, for tests"},
     {"TROUPE_CUDA_ARCHITECTURES", "GPU architectures that deploy/build.sh compiles for"},
-    {"TROUPE_DEBIAN_PYTHON", "set by tests that run themselves again with Debian's Python"},
     {"TROUPE_LAB", "the program troupe-lab, for scripts of tests and benchmarks"},
     {"TROUPE_OLD", "the former program, for the test of upgrades"},
     {"TROUPE_OPENAI", "folder of OpenAI's client, for tests"},

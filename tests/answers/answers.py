@@ -28,23 +28,11 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-SKIPPED = 77
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from python_packages import SKIPPED, restart_or_skip
+
 SHORT_KILLS, SHORT_EVERY_S = 2, 1.0
 GOLDEN = 15  # golden lists with which the plain computation is compared
-
-
-def numpy_or_restart():
-    """Returns True if numpy is here. Debian's packages are invisible to another Python: runs that one."""
-    try:
-        import numpy  # noqa: F401
-
-        return True
-    except ImportError:
-        debian = "/usr/bin/python3"
-        if os.path.exists(debian) and not os.environ.get("TROUPE_DEBIAN_PYTHON"):
-            os.environ["TROUPE_DEBIAN_PYTHON"] = "tried"
-            os.execv(debian, [debian, "-B", *sys.argv])
-        return False
 
 
 def check_plain(world, name, compared):
@@ -133,9 +121,7 @@ def main(argv):
     parser.add_argument("--json", help="file for the numbers")
     args = parser.parse_args(argv)
     args.troupe = os.path.abspath(args.troupe)
-    if not numpy_or_restart():
-        print("skipped: python3-numpy is not installed")
-        return SKIPPED
+    restart_or_skip("numpy")
     import worlds
 
     if worlds.missing():

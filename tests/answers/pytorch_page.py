@@ -148,32 +148,17 @@ def nodes_of(troupe):
     return node_of
 
 
-def torch_or_restart():
-    """Returns whether PyTorch is there; tries Debian's Python, whose packages others do not see."""
-    try:
-        import numpy  # noqa: F401
-        import torch
-
-        torch.set_num_threads(1)  # servers need the other cores
-        return True
-    except ImportError:
-        debian = "/usr/bin/python3"
-        if os.path.exists(debian) and not os.environ.get("TROUPE_DEBIAN_PYTHON"):
-            os.environ["TROUPE_DEBIAN_PYTHON"] = "tried"
-            os.execv(debian, [debian, "-B", *sys.argv])
-        return False
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--troupe", required=True)
     args = parser.parse_args()
-    if not torch_or_restart():
-        print("skipped: python3-torch is not installed")
-        return SKIPPED
+    restart_or_skip("numpy", "torch")
+    import torch
     import worlds
+
+    torch.set_num_threads(1)  # servers need the other cores
 
     check, node_of = Check(code_of(PAGE)), nodes_of(os.path.abspath(args.troupe))
     check_demo(node_of, check)

@@ -121,7 +121,7 @@ class PlainComputation(unittest.TestCase):
     DEMO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/demo")
 
     def test_answers_of_another_arrangement_differ_from_the_plain_computation(self):
-        if not plain.python_with_numpy():
+        if not plain.python_with("numpy"):
             self.skipTest("no numpy")
         user, candidates = "ana", ["tune-1015", "game-0176"]
         zero = (user, candidates, "causal", dict.fromkeys(candidates, 0.0))

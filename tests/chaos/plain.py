@@ -7,19 +7,15 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PYTHONS = (sys.executable, "/usr/bin/python3")  # Debian's packages are invisible to another Python
+sys.path.append(os.path.join(HERE, ".."))
+from python_packages import python_with
+
 TOLERANCE = 1e-4
-
-
-def python_with_numpy():
-    tries = (python for python in PYTHONS if os.path.exists(python))
-    has = lambda python: subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0
-    return next(filter(has, tries), "")
 
 
 def find_fault(demo, rows):
     """Returns "" or what differs. Each row has a user, candidates, an arrangement and scores by item."""
-    python = python_with_numpy()
+    python = python_with("numpy")
     if not python:
         print("right answers are not compared with the plain computation: no numpy")
         return ""

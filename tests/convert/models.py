@@ -7,16 +7,11 @@ import subprocess
 import sys
 import tempfile
 
-SYSTEM_PYTHON, SKIPPED = "/usr/bin/python3", 77
-CASES = 4
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from python_packages import restart_or_skip
 
-try:
-    import numpy  # noqa: F401
-except ImportError:
-    if os.path.exists(SYSTEM_PYTHON) and os.path.realpath(sys.executable) != os.path.realpath(SYSTEM_PYTHON):
-        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
-    print("skipped: numpy is not installed (python3-numpy)")
-    sys.exit(SKIPPED)
+restart_or_skip("numpy")
+CASES = 4
 
 
 def convert(troupe, source, model, folder):

@@ -25,7 +25,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "../..")
 FORM = os.path.join(ROOT, "deploy/examples/qwen3-reranker/prompt.json")
 SHARED = os.path.join(ROOT, "../shared/tokenizers/qwen3")
-SYSTEM_PYTHON, SKIPPED = "/usr/bin/python3", 77
 TOLERANCE = 1e-4  # of a logit, relative where it is above 1
 
 # Prompt of the model card of Qwen3-Reranker.
@@ -56,22 +55,18 @@ DOCUMENTS = [
     "no?\n\n",
 ]
 
-try:
-    import torch  # noqa: F401  (plain_qwen3 needs it)
-    from plain_qwen3 import (
-        PlainQwen3,
-        PlainTokenizer,
-        random_tensors,
-        read_gzip_json,
-        small_tokenizer,
-        write_model,
-    )
-except ImportError:
-    if os.path.exists(SYSTEM_PYTHON) and os.path.realpath(sys.executable) != os.path.realpath(SYSTEM_PYTHON):
-        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
-    print("skipped: PyTorch is not installed (python3-torch)")
-    sys.exit(SKIPPED)
+sys.path.append(os.path.join(ROOT, "tests"))
+from python_packages import restart_or_skip
 
+restart_or_skip("numpy", "torch")
+from plain_qwen3 import (
+    PlainQwen3,
+    PlainTokenizer,
+    random_tensors,
+    read_gzip_json,
+    small_tokenizer,
+    write_model,
+)
 from served import Served
 
 

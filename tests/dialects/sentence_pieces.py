@@ -20,20 +20,15 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "../..")
-SYSTEM_PYTHON, SKIPPED = "/usr/bin/python3", 77
 TOLERANCE = 1e-4
 TEXTS_AT_ONCE = 50
 
-try:
-    import sentencepiece
-    import torch  # noqa: F401  (plain_qwen3 needs it)
-    from plain_qwen3 import PlainQwen3, random_tensors, write_model
-except ImportError:
-    if os.path.exists(SYSTEM_PYTHON) and os.path.realpath(sys.executable) != os.path.realpath(SYSTEM_PYTHON):
-        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
-    print("skipped: PyTorch or SentencePiece is not installed (python3-torch, python3-sentencepiece)")
-    sys.exit(SKIPPED)
+sys.path.append(os.path.join(ROOT, "tests"))
+from python_packages import restart_or_skip
 
+restart_or_skip("numpy", "sentencepiece", "torch")
+import sentencepiece
+from plain_qwen3 import PlainQwen3, random_tensors, write_model
 from rerankers import Checks, near, sigmoid
 from served import Served
 

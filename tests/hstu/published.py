@@ -29,10 +29,13 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests"))
+from python_packages import SKIPPED, restart_or_skip
+
 MODELS = os.path.join(ROOT, "..", "shared", "models")
 MOVIES = os.path.join(ROOT, "..", "shared", "data", "movielens-100k")
 ITEMS, HISTORY, TEMPERATURE, RANK_MAX = 1682, 200, 0.05, 1001
-TOLERANCE, SKIPPED = 1e-5, 77
+TOLERANCE = 1e-5
 
 
 def convert(troupe, folder, checkpoint, out):
@@ -243,6 +246,8 @@ def main():
         if not os.path.isdir(needed):
             print("skipped: no", needed)
             return SKIPPED
+    if options.all_users:
+        restart_or_skip("numpy")  # of all_histories
     faults = []
     for checkpoint in sorted(name for name in os.listdir(folder) if name.endswith(".pt")):
         with tempfile.TemporaryDirectory(prefix="troupe-published-model-") as model:
