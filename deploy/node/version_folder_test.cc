@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <semaphore>
+#include <thread>
 
 #include "deploy/node/version_names.h"
 #include "kernels/checkpoint/json_file.h"
@@ -205,6 +208,33 @@ TEST_SUITE("version names") {
     StatusReply worker{1, 1, Role::inference_worker, true, {{"model_version", f.spring}}};
     ends.names.add_names(worker);
     CHECK(worker.fields.size() == 1);
+  }
+
+  TEST_CASE("version names: a version whose search found the queue full is looked for by a later status") {
+    Folder f;
+    std::promise<void> released;
+    std::counting_semaphore<> begun(0);
+    std::atomic<int> busy = 0;
+    VersionNames names(
+        {f.versions}, {},
+        [&, goes_on = released.get_future().share()](Address, Message) {
+          begun.release();
+          goes_on.wait();
+        },
+        [&](Message answer) { busy += std::get<Refused>(answer).refusal.code == "busy"; });
+    const auto add_names = [&] {
+      StatusReply status{1, 1, Role::router, true, {{"model_version", f.spring}}};
+      names.add_names(status);
+      return status.fields.size();
+    };
+    names.forward({1, Role::router}, Reload{7, "autumn", ""});
+    begun.acquire();  // the thread is in this reload, so the next ones fill the queue
+    while (busy == 0) names.forward({1, Role::router}, Reload{8, "autumn", ""});
+    CHECK(add_names() == 1);
+    released.set_value();
+    for (int tries = 0; add_names() == 1 && tries < 10'000; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(add_names() == 2);
   }
 }
 

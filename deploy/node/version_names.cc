@@ -79,13 +79,18 @@ void VersionNames::add_names(StatusReply& router) {
       router.fields.push_back({name_field, std::move(names)});
       continue;
     }
-    {
-      const std::lock_guard lock(mutex_);
-      if (looked_for_.size() >= looked_for_max) continue;
-      if (!looked_for_.emplace(actor_ids_.model_of(router.node), version).second) continue;
-    }
-    run_later([folder, version] { folder->look_for(version); });
+    look_for(actor_ids_.model_of(router.node), version);
   }
+}
+
+void VersionNames::look_for(std::size_t model, const std::string& version) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (looked_for_.size() >= looked_for_max || !looked_for_.emplace(model, version).second) return;
+  }
+  if (run_later([folder = folders_[model], version] { folder->look_for(version); })) return;
+  const std::lock_guard lock(mutex_);
+  looked_for_.erase({model, version});  // the queue is full: the next status tries again
 }
 
 bool VersionNames::run_later(std::function<void()> work) {

@@ -36,7 +36,7 @@ class VersionNames {
   void forward(Address to, Message message);
 
   // Adds model_version_name and next_model_name to the status of a router, where they are known. Begins to
-  // look for a version whose name is not.
+  // look for a version whose name is not; if too much waits, the next status tries again.
   void add_names(StatusReply& router);
 
   void stop();  // ends the thread after what it is doing, and drops what waits
@@ -44,6 +44,7 @@ class VersionNames {
  private:
   std::shared_ptr<VersionFolder> folder_of(NodeId router) const;
   void forward_reload(const std::shared_ptr<VersionFolder>& folder, Address to, Reload reload);
+  void look_for(std::size_t model, const std::string& version);  // once, by the thread
   bool run_later(std::function<void()> work);  // false: too much waits already
   void run();
 
