@@ -240,11 +240,9 @@ DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, const RowR
   return users;
 }
 
-// Values of a history's events, and of a request, that models whose tokens are items read.
-constexpr const char* event_values[] = {"timestamps", "actions"};
 // Reads the optional columns of an evaluation file.
 void read_values(const TsvFile& tsv, const std::vector<std::string_view>& fields, EvaluationRow& row) {
-  for (const char* name : event_values) {
+  for (const char* name : event_feature_names) {
     if (!tsv.has_column(name)) continue;
     Feature& feature = row.features.emplace_back(Feature{name, {}});
     if (const std::string_view list = fields[tsv.column(name)]; !list.empty())
@@ -302,7 +300,7 @@ std::int64_t number_in(const server::JsonTree& value, const std::string& where, 
 // Reads one member of a line of requests.jsonl; those of its history are put into `history`.
 void read_member(const std::string& name, const server::JsonTree& value, EvaluationRow& row,
                  std::string& truth, server::JsonTree& history) {
-  const bool is_event_value = std::ranges::find(event_values, name) != std::end(event_values);
+  const bool is_event_value = std::ranges::find(event_feature_names, name) != std::end(event_feature_names);
   if (name == "user") {
     row.user = server::tree_text(value, name);
   } else if (name == "true_item") {
@@ -329,7 +327,7 @@ void read_line_history(server::JsonTree members, EvaluationRow& row) {
   row.has_history = members.contains("history");
   if (!row.has_history) members["history"] = server::JsonTree::array();
   server::RowLimits limits{.history_events_max = line_events_max};
-  limits.event_features.assign(std::begin(event_values), std::end(event_values));
+  limits.event_features.assign(std::begin(event_feature_names), std::end(event_feature_names));
   PutUser user;
   if (auto refusal = server::read_user(members.dump(), user, limits, {})) throw *std::move(refusal);
   row.history = std::move(user.history);
@@ -352,7 +350,7 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
                            "user or history, candidates and true_item");
     // features in one order, whatever that of the line
     std::ranges::sort(row.features, {}, [](const Feature& feature) {
-      return std::ranges::find(event_values, feature.name) - std::begin(event_values);
+      return std::ranges::find(event_feature_names, feature.name) - std::begin(event_feature_names);
     });
     const auto found = std::find(row.candidates.begin(), row.candidates.end(), truth);
     if (found == row.candidates.end()) file.fail("true_item is not a candidate", "one of the candidates");
@@ -390,7 +388,7 @@ std::vector<PutItem> read_items(const std::filesystem::path& folder, const kerne
 std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part) {
   RowReading reading;
   if (find_file(folder, "users.jsonl"))
-    reading.limits.event_features.assign(std::begin(event_values), std::end(event_values));
+    reading.limits.event_features.assign(std::begin(event_feature_names), std::end(event_feature_names));
   std::vector<PutUser> users = read_user_rows(folder, part, reading).rows;
   for (PutUser& user : users) user.features.clear();
   return users;

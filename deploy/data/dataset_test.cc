@@ -275,6 +275,36 @@ TEST_SUITE("dataset") {
     CHECK(error_of(f) == "items.tsv:2: item: the id is empty; expected an id");
   }
 
+  TEST_CASE("dataset: an explicit identifier of -1 is refused as over HTTP") {
+    const Folder f;
+    f.write("items.jsonl", R"({"id":"a","tokens":[1],"identifier":-1})");
+    try {
+      read_item_rows(f.path(), {});
+      FAIL("the line was read");
+    } catch (const ImportError& error) {
+      CHECK(
+          std::string(error.what()) ==
+          "items.jsonl:1: identifier is -1; expected a whole number from 0 to 2147483647, or no such member");
+    }
+  }
+
+  TEST_CASE("dataset: times of a model that reads none are refused as over HTTP, but in a table skipped") {
+    const Folder f;
+    f.write("users.jsonl", R"({"id":"u","history":["1"],"timestamps":[5]})");
+    try {
+      read_user_rows(f.path(), HistoryPart::all, {});
+      FAIL("the line was read");
+    } catch (const ImportError& error) {
+      CHECK(std::string(error.what()) ==
+            "users.jsonl:1: timestamps: the model takes no feature \"timestamps\"; expected none, as the "
+            "model takes none");
+    }
+    CHECK(read_users(f.path(), HistoryPart::all).size() == 1);  // without a model all features are known
+    std::filesystem::remove(f.path() / "users.jsonl");
+    f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t7\n");
+    CHECK(read_user_rows(f.path(), HistoryPart::all, {}).rows.at(0).features.empty());
+  }
+
   TEST_CASE("dataset: numbers of histories are not bent, in lines or in tables") {
     const Folder f;
     RowReading timed;

@@ -129,15 +129,11 @@ TEST_CASE("own history: its events obey the rules of a stored user's, and are re
   };
   CHECK(refused([](RankRequest&) {}) == "");
   CHECK(refused([](RankRequest& r) { r.history[3] = "none"; }) == "unknown_item history[3]");
-  CHECK(refused([](RankRequest& r) { r.event_features.pop_back(); }) == "missing_feature features");
-  CHECK(refused([](RankRequest& r) { r.event_features[0].name = "ages"; }) ==
-        "unknown_feature features[0].name");
-  CHECK(refused([](RankRequest& r) { r.event_features[0].values.pop_back(); }) ==
-        "bad_feature features[0].values");
-  CHECK(refused([](RankRequest& r) { r.event_features[0].values[4] = 39; }) ==
-        "bad_feature features[0].values[4]");
-  CHECK(refused([](RankRequest& r) { r.event_features[1].values[2] = 6; }) ==
-        "bad_feature features[1].values[2]");
+  CHECK(refused([](RankRequest& r) { r.event_features.pop_back(); }) == "missing_feature actions");
+  CHECK(refused([](RankRequest& r) { r.event_features[0].name = "ages"; }) == "unknown_feature ages");
+  CHECK(refused([](RankRequest& r) { r.event_features[0].values.pop_back(); }) == "bad_feature timestamps");
+  CHECK(refused([](RankRequest& r) { r.event_features[0].values[4] = 39; }) == "bad_feature timestamps[4]");
+  CHECK(refused([](RankRequest& r) { r.event_features[1].values[2] = 6; }) == "bad_feature actions[2]");
   CHECK(refused([](RankRequest& r) { r.candidates = {"none"}; }) == "unknown_item candidates[0]");
 }
 

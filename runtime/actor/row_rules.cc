@@ -19,16 +19,19 @@ constexpr NumberRule time_rule{.least = 0, .most = row_time_max, .is_time = true
 constexpr NumberRule action_rule{.least = 0, .most = std::int64_t{1} << 40};
 
 constexpr NumberRule scenario_rule{.least = 0, .most = UINT32_MAX};
+// -1 stands for no identifier in messages and replies; an item without one is written without the member.
+constexpr NumberRule identifier_rule{.least = 0, .most = INT32_MAX};
 
 struct NamedRule {
   std::string_view name;
   NumberRule rule;
 };
 // A feature has its plural name in a profile and its singular in an event.
-constexpr std::array named_rules{NamedRule{"timestamps", time_rule},        NamedRule{"timestamp", time_rule},
-                                 NamedRule{"request_timestamp", time_rule}, NamedRule{"actions", action_rule},
-                                 NamedRule{"action", action_rule},          NamedRule{"rating", action_rule},
-                                 NamedRule{"scenario", scenario_rule}};
+constexpr std::array named_rules{
+    NamedRule{"timestamps", time_rule},        NamedRule{"timestamp", time_rule},
+    NamedRule{"request_timestamp", time_rule}, NamedRule{"actions", action_rule},
+    NamedRule{"action", action_rule},          NamedRule{"rating", action_rule},
+    NamedRule{"scenario", scenario_rule},      NamedRule{"identifier", identifier_rule}};
 
 // True for -?(0|[1-9][0-9]*).
 bool is_whole(std::string_view written) {
@@ -146,6 +149,18 @@ Fault reject_identifier(Token identifier, std::int64_t vocabulary, bool is_read)
   if (identifier != no_identifier) return reject_token(identifier, vocabulary, "identifier");
   if (is_read) return missing_identifier();
   return std::nullopt;
+}
+
+std::string expected_features(std::span<const std::string> read) {
+  std::string names;
+  for (const std::string& name : read) names += (names.empty() ? "\"" : ", \"") + name + "\"";
+  return names.empty() ? "none, as the model takes none" : names;
+}
+
+Refusal unknown_feature(std::string_view name, std::string where, std::span<const std::string> read) {
+  return {RefusalKind::unprocessable, "unknown_feature",
+          "the model takes no feature \"" + std::string(name.substr(0, quoted_bytes_max)) + "\"",
+          std::move(where), expected_features(read)};
 }
 
 Fault reject_values(const PutUser& put) {

@@ -46,6 +46,13 @@ Refusal missing_identifier();  // of an item whose model reads it
 // Refuses no_identifier only if the model reads identifiers.
 std::optional<Refusal> reject_identifier(Token identifier, std::int64_t vocabulary, bool is_read);
 
+// Features of events that models read, by the names of their lists. A model reads all, some or none.
+inline constexpr const char* event_feature_names[] = {"timestamps", "actions"};
+// Names the features that a model reads, as what was expected.
+std::string expected_features(std::span<const std::string> read);
+// Refuses a feature that the model does not read. `read`: those that it reads.
+Refusal unknown_feature(std::string_view name, std::string where, std::span<const std::string> read);
+
 // Refuse values that no model takes. Limits of a model or of the configuration are checked later, by the
 // router and the store.
 std::optional<Refusal> reject_values(const PutUser& put);

@@ -113,8 +113,9 @@ std::variant<ProfilePointer, Refusal> profile_of_given(const GivenHistory& given
 void refuse_row(const Import& rows, const char* kind, std::size_t row, const Refusal& refusal) {
   const std::string where =
       rows.where ? rows.where(kind, row) : std::string(kind) + " row " + std::to_string(row + 1);
+  const std::string field = refusal.what.starts_with(refusal.where) ? "" : refusal.where + ": ";
   throw StoreError(StoreFault::bad_row,
-                   where + ": " + refusal.where + ": " + refusal.what + "; expected " + refusal.expected);
+                   where + ": " + field + refusal.what + "; expected " + refusal.expected);
 }
 
 void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure) {

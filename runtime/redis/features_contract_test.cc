@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a request's own history is the profile 
   CHECK(fault({.history = {"a"}, .tokens = {1}}) == "unprocessable bad_history history, tokens");
   CHECK(fault({.history = std::vector<std::string>(6, "a")}) == "unprocessable too_many_events history");
   CHECK(fault({.history = {"a"}, .features = {{"timestamps", {1}}}}) ==
-        "unprocessable unknown_feature features[0].name");
+        "unprocessable unknown_feature timestamps");
   FeatureLimits timed = limits;
   timed.event_features = {{.name = "timestamps", .ascending = true}};
   open(timed);
@@ -147,8 +147,8 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a request's own history is the profile 
       std::get<Features>(own({.history = {"a", "b"}, .features = {{"timestamps", {5, 6}}}})).user->features ==
       std::vector<Feature>{{"timestamps", {5, 6}}});
   CHECK(fault({.history = {"a", "b"}, .features = {{"timestamps", {6, 5}}}}) ==
-        "unprocessable bad_feature features[0].values[1]");
-  CHECK(fault({.history = {"a"}}) == "unprocessable missing_feature features");
+        "unprocessable bad_feature timestamps[1]");
+  CHECK(fault({.history = {"a"}}) == "unprocessable missing_feature timestamps");
 }
 
 TEST_CASE_FIXTURE(Shop,
@@ -443,7 +443,7 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a late event is inserted in time order"
   CHECK(profile.tokens == std::vector<Token>{1, 2, 3, 3});
   CHECK(profile.features ==
         std::vector<Feature>{{"timestamps", {10, 20, 30, 30}}, {"actions", {1, 2, 3, 4}}});
-  CHECK(refused(append_of("ann", {"a"})) == "unprocessable missing_feature features");
+  CHECK(refused(append_of("ann", {"a"})) == "unprocessable missing_feature events[0].timestamp");
 }
 
 TEST_CASE_FIXTURE(Shop, "feature stores: users and items are read as they were put, with versions") {

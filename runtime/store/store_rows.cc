@@ -21,14 +21,40 @@ std::string up_to(std::uint64_t count, const char* unit) {
   return "at most " + std::to_string(count) + " " + unit;
 }
 
-std::string at(const char* field, std::size_t index) {
+std::string at(std::string_view field, std::size_t index) {
   return std::string(field) + "[" + std::to_string(index) + "]";
 }
 
-Fault check_tokens(std::span<const Token> tokens, const FeatureLimits& limits) {
+// Names fields as clients write them: lists beside a history, such as "timestamps", or members of each
+// appended event, such as "timestamp".
+struct FieldNames {
+  bool of_events = false;
+
+  std::string feature(std::string_view name) const {
+    if (of_events && name.ends_with('s')) name.remove_suffix(1);
+    return std::string(name.substr(0, feature_quoted_max));
+  }
+  std::string list(std::string_view name) const {
+    return of_events ? "events[0]." + feature(name) : feature(name);
+  }
+  std::string value(std::string_view name, std::size_t i) const {
+    return of_events ? at("events", i) + "." + feature(name) : at(feature(name), i);
+  }
+  std::string token(std::size_t i) const {
+    return of_events ? at("events", i) + ".tokens[0]" : at("tokens", i);
+  }
+  std::string event_id(std::size_t i) const {
+    return of_events ? at("events", i) + ".id" : at("event_ids", i);
+  }
+
+ private:
+  static constexpr std::size_t feature_quoted_max = 60;
+};
+
+Fault check_tokens(std::span<const Token> tokens, const FeatureLimits& limits, const FieldNames& names = {}) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= limits.vocabulary)
-      return reject_token(tokens[i], limits.vocabulary, at("tokens", i));
+      return reject_token(tokens[i], limits.vocabulary, names.token(i));
   return {};
 }
 
@@ -37,22 +63,26 @@ Refusal too_many(std::size_t count, const char* field, std::uint64_t most, const
                 up_to(most, unit));
 }
 
-std::string names_of(const std::vector<EventFeature>& features) {
-  std::string names;
-  for (const EventFeature& feature : features) names += (names.empty() ? "\"" : ", \"") + feature.name + "\"";
-  return names.empty() ? "none, as the model takes none" : names;
+std::vector<std::string> names_of(const std::vector<EventFeature>& features, const FieldNames& names) {
+  std::vector<std::string> list;
+  for (const EventFeature& feature : features) list.push_back(names.feature(feature.name));
+  return list;
 }
 
-Fault check_values(const Feature& feature, const EventFeature& wanted, std::size_t events, bool in_order,
-                   const std::string& where) {
-  if (feature.values.size() != events)
-    return refuse("bad_feature", feature.name + " has " + std::to_string(feature.values.size()) + " values",
-                  where, std::to_string(events) + ", one for each event");
+// Appended events come in any order.
+Fault check_values(const Feature& feature, const EventFeature& wanted, std::size_t events,
+                   const FieldNames& names) {
+  if (feature.values.size() != events) {
+    const std::string where = names.list(feature.name);
+    return refuse("bad_feature", where + " has " + std::to_string(feature.values.size()) + " values", where,
+                  std::to_string(events) + ", one for each event");
+  }
   for (std::size_t i = 0; i < events; ++i) {
-    const bool follows = wanted.ascending && in_order && i > 0;
+    const bool follows = wanted.ascending && !names.of_events && i > 0;
     const std::int64_t value = feature.values[i], least = follows ? feature.values[i - 1] : wanted.least;
     if (value >= std::max(least, wanted.least) && value <= wanted.most) continue;
-    return refuse("bad_feature", feature.name + " is " + std::to_string(value), at(where.c_str(), i),
+    const std::string where = names.value(feature.name, i);
+    return refuse("bad_feature", where + " is " + std::to_string(value), where,
                   "a number from " + std::to_string(std::max(least, wanted.least)) + " to " +
                       std::to_string(wanted.most) + (follows ? ", not below the one before" : ""));
   }
@@ -61,23 +91,22 @@ Fault check_values(const Feature& feature, const EventFeature& wanted, std::size
 
 // Requires every feature of the model exactly once, with a value for each event.
 Fault check_features(std::span<const Feature> features, std::size_t events, const FeatureLimits& limits,
-                     bool in_order = true) {
+                     const FieldNames& names = {}) {
   for (std::size_t i = 0; i < features.size(); ++i) {
-    const std::string where = at("features", i);
-    const auto wanted = std::ranges::find(limits.event_features, features[i].name, &EventFeature::name);
+    const std::string& name = features[i].name;
+    const auto wanted = std::ranges::find(limits.event_features, name, &EventFeature::name);
     if (wanted == limits.event_features.end())
-      return refuse("unknown_feature",
-                    "the model takes no feature \"" + features[i].name.substr(0, 60) + "\"", where + ".name",
-                    names_of(limits.event_features));
+      return unknown_feature(names.feature(name), name.empty() ? "features" : names.list(name),
+                             names_of(limits.event_features, names));
     for (std::size_t j = 0; j < i; ++j)
-      if (features[j].name == features[i].name)
-        return refuse("bad_feature", features[i].name + " is given twice", where + ".name",
-                      "each feature once");
-    if (Fault fault = check_values(features[i], *wanted, events, in_order, where + ".values")) return fault;
+      if (features[j].name == name)
+        return refuse("bad_feature", name + " is given twice", names.list(name), "each feature once");
+    if (Fault fault = check_values(features[i], *wanted, events, names)) return fault;
   }
-  if (events > 0 && features.size() < limits.event_features.size())
-    return refuse("missing_feature", std::to_string(features.size()) + " of the model's features", "features",
-                  names_of(limits.event_features));
+  for (const EventFeature& wanted : limits.event_features)
+    if (events > 0 && std::ranges::find(features, wanted.name, &Feature::name) == features.end())
+      return refuse("missing_feature", "the events have no " + names.feature(wanted.name),
+                    names.list(wanted.name), expected_features(names_of(limits.event_features, names)));
   return {};
 }
 
@@ -87,7 +116,8 @@ bool sums_to_tokens(const Profile& profile) {
   return sum == profile.tokens.size();
 }
 
-Fault check_event_ids(std::span<const std::string> ids, std::size_t events, const FeatureLimits& limits) {
+Fault check_event_ids(std::span<const std::string> ids, std::size_t events, const FeatureLimits& limits,
+                      const FieldNames& names) {
   if (ids.empty()) return {};
   if (ids.size() != events)
     return refuse("bad_event_ids", std::to_string(ids.size()) + " ids", "event_ids",
@@ -95,13 +125,13 @@ Fault check_event_ids(std::span<const std::string> ids, std::size_t events, cons
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (ids[i].size() > limits.id_bytes_max)
       return refuse("bad_event_ids", "the id has " + std::to_string(ids[i].size()) + " bytes",
-                    at("event_ids", i), up_to(limits.id_bytes_max, "bytes"));
+                    names.event_id(i), up_to(limits.id_bytes_max, "bytes"));
   return {};
 }
 
 // Checks the events of a PutUser, AppendEvents or GivenHistory, whose members are the same.
 template <class Events>
-Fault check_items(const Events& events, const FeatureLimits& limits) {
+Fault check_items(const Events& events, const FeatureLimits& limits, const FieldNames& names = {}) {
   if (!events.history.empty() && !events.tokens.empty())
     return refuse("bad_history", "the history is given twice", "history, tokens",
                   "item ids or tokens, not both");
@@ -110,19 +140,19 @@ Fault check_items(const Events& events, const FeatureLimits& limits) {
   const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
   if (events.tokens.size() > tokens_max)
     return too_many(events.tokens.size(), "tokens", tokens_max, "tokens");
-  return check_tokens(events.tokens, limits);
+  return check_tokens(events.tokens, limits, names);
 }
 
 // Checks a PutUser or AppendEvents, whose members are the same.
 template <class Write>
-Fault check_events(const Write& write, const FeatureLimits& limits, bool in_order) {
+Fault check_events(const Write& write, const FeatureLimits& limits, const FieldNames& names) {
   if (!write.tenant.empty())
     if (Fault fault = reject_id(write.tenant, "tenant", limits.id_bytes_max)) return fault;
   if (Fault fault = reject_id(write.user, "user", limits.id_bytes_max)) return fault;
-  if (Fault fault = check_items(write, limits)) return fault;
+  if (Fault fault = check_items(write, limits, names)) return fault;
   const std::size_t events = write.history.size() + write.tokens.size();
-  if (Fault fault = check_event_ids(write.event_ids, events, limits)) return fault;
-  return check_features(write.features, events, limits, in_order);
+  if (Fault fault = check_event_ids(write.event_ids, events, limits, names)) return fault;
+  return check_features(write.features, events, limits, names);
 }
 
 // Writes all lengths, then all names as one text.
@@ -153,12 +183,10 @@ std::optional<std::vector<std::string>> read_names(RecordReader& reader, std::si
 
 }  // namespace
 
-Fault validate_row(const PutUser& put, const FeatureLimits& limits) {
-  return check_events(put, limits, true);
-}
+Fault validate_row(const PutUser& put, const FeatureLimits& limits) { return check_events(put, limits, {}); }
 
 Fault validate_row(const AppendEvents& events, const FeatureLimits& limits) {
-  return check_events(events, limits, false);
+  return check_events(events, limits, {.of_events = true});
 }
 
 Fault validate_history(const GivenHistory& given, const FeatureLimits& limits) {

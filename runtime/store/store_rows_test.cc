@@ -75,18 +75,18 @@ TEST_CASE("store rows: events need exactly the model's features, one value per e
   const Feature times{"timestamps", {5, 5, 1'000}}, actions{"actions", {-1, 0, 7}};
   CHECK(with({times, actions}) == "");
   CHECK(with({actions, times}) == "");
-  CHECK(with({times}) == "missing_feature features: 1 of the model's features; \"timestamps\", \"actions\"");
-  CHECK(with({times, times}) == "bad_feature features[1].name: timestamps is given twice; each feature once");
-  CHECK(
-      with({{"times", {}}}) ==
-      "unknown_feature features[0].name: the model takes no feature \"times\"; \"timestamps\", \"actions\"");
+  CHECK(with({times}) == "missing_feature actions: the events have no actions; \"timestamps\", \"actions\"");
+  CHECK(with({times, times}) == "bad_feature timestamps: timestamps is given twice; each feature once");
+  CHECK(with({{"times", {}}}) ==
+        "unknown_feature times: the model takes no feature \"times\"; \"timestamps\", \"actions\"");
+  CHECK(with({{"", {}}}).starts_with("unknown_feature features: "));
   CHECK(with({{"timestamps", {5, 6}}, actions}) ==
-        "bad_feature features[0].values: timestamps has 2 values; 3, one for each event");
+        "bad_feature timestamps: timestamps has 2 values; 3, one for each event");
   CHECK(with({{"timestamps", {5, 4, 6}}, actions}) ==
-        "bad_feature features[0].values[1]: timestamps is 4; a number from 5 to 1000, not below the one "
+        "bad_feature timestamps[1]: timestamps[1] is 4; a number from 5 to 1000, not below the one "
         "before");
-  CHECK(with({{"timestamps", {5, 6, 1'001}}, actions}).starts_with("bad_feature features[0].values[2]"));
-  CHECK(with({{"timestamps", {-1, 6, 7}}, actions}).starts_with("bad_feature features[0].values[0]"));
+  CHECK(with({{"timestamps", {5, 6, 1'001}}, actions}).starts_with("bad_feature timestamps[2]"));
+  CHECK(with({{"timestamps", {-1, 6, 7}}, actions}).starts_with("bad_feature timestamps[0]"));
   CHECK(!validate_row(PutUser{0, "", "ann"}, timed));  // no events
   PutUser user = good_user();
   user.features = {times};
@@ -188,6 +188,29 @@ TEST_CASE(
   CHECK(validate_row(events, timed)->expected == "a number from 0 to 1000");
   events.user = "";
   CHECK(validate_row(events, timed)->code == "empty_user");
+}
+
+TEST_CASE("store rows: a refusal of appended events names the member of the event") {
+  FeatureLimits timed = limits;
+  timed.event_features = {{.name = "timestamps", .least = 0}, {.name = "actions"}};
+  const auto with = [&](const auto& change) {
+    AppendEvents events{.user = "ann", .tokens = {1, 2}, .event_ids = {"a", "b"}};
+    events.features = {{"timestamps", {5, 6}}, {"actions", {1, 1}}};
+    change(events);
+    const auto refusal = validate_row(events, timed);
+    return refusal ? refusal->code + " " + refusal->where + ": " + refusal->what : "";
+  };
+  CHECK(with([](AppendEvents&) {}) == "");
+  CHECK(with([](AppendEvents& e) { e.features[0].values[1] = -1; }) ==
+        "bad_feature events[1].timestamp: events[1].timestamp is -1");
+  CHECK(with([](AppendEvents& e) { e.features.pop_back(); }) ==
+        "missing_feature events[0].action: the events have no action");
+  CHECK(with([](AppendEvents& e) { e.features[1].name = "dwells"; }) ==
+        "unknown_feature events[0].dwell: the model takes no feature \"dwell\"");
+  CHECK(with([](AppendEvents& e) { e.tokens[1] = -1; }).starts_with("unknown_token events[1].tokens[0]"));
+  CHECK(with([](AppendEvents& e) {
+          e.event_ids[1] = std::string(300, 'x');
+        }).starts_with("bad_event_ids events[1].id"));
 }
 
 TEST_CASE(

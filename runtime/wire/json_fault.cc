@@ -52,4 +52,14 @@ void refuse_json(std::string_view json, std::size_t byte) {
   refuse("found '" + std::string(1, c) + "', which JSON does not have there", byte);
 }
 
+Refusal as_written(Refusal refusal, std::span<const RenamedMember> renamed) {
+  if (refusal.code == "malformed_json") return refusal;
+  const std::string named = refusal.where.substr(0, refusal.where.find_first_of("[."));
+  const auto found = std::ranges::find(renamed, named, &RenamedMember::member);
+  if (found == renamed.end()) return refusal;
+  if (refusal.what.starts_with(refusal.where)) refusal.what.replace(0, named.size(), found->written);
+  refusal.where.replace(0, named.size(), found->written);
+  return refusal;
+}
+
 }  // namespace troupe

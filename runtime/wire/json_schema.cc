@@ -199,8 +199,13 @@ std::string_view shown(std::string_view key) { return key.empty() ? "\"\"" : key
 class TreeBuilder {
  public:
   TreeBuilder(std::string_view body, StructSchema root_schema, std::span<const ListLimit> limits,
-              const Spellings& spellings)
-      : body_(body), schema_(root_schema), limits_(limits), spellings_(spellings), elements_(limits.size()) {}
+              const Spellings& spellings, std::vector<RenamedMember>& renamed)
+      : body_(body),
+        schema_(root_schema),
+        limits_(limits),
+        spellings_(spellings),
+        renamed_(renamed),
+        elements_(limits.size()) {}
 
   Value root;
 
@@ -222,8 +227,10 @@ class TreeBuilder {
   bool end_array() { return close(); }
   bool key(std::string& name) {
     Open& object = open_.back();
-    if (open_.size() == 1 && !spellings_.id.empty() && name == "id") name = spellings_.id;
+    const bool is_id = open_.size() == 1 && !spellings_.id.empty() && name == "id";
+    if (is_id) name = spellings_.id;
     add_member(object, name);
+    if (is_id) renamed_.push_back({name, "id"});
     if (open_.size() == 1 && is_feature(name))
       object.field = values_of_features();
     else
@@ -279,6 +286,7 @@ class TreeBuilder {
     if (!object.value->is_object() || object.member->first != features_member) return;
     object.value->get_ref<Value::object_t&>().erase(object.member);
     add_member(object, std::string(spellings_.feature_list));
+    renamed_.push_back({std::string(spellings_.feature_list), std::string(features_member)});
     object.field = feature_list_field();
     has_feature_list_ = true;
   }
@@ -342,15 +350,16 @@ class TreeBuilder {
   std::span<const ListLimit> limits_;
   static constexpr std::string_view features_member = "features";
   const Spellings& spellings_;
+  std::vector<RenamedMember>& renamed_;
   bool has_feature_list_ = false;      // the body has a list of "features", which was renamed
   std::vector<std::size_t> elements_;  // elements counted so far for each limit
   std::vector<Open> open_;             // from the root inwards; a parent does not grow while a child is open
 };
 
 Value parse(std::string_view body, StructSchema schema, std::span<const ListLimit> limits,
-            const Spellings& spellings) {
+            const Spellings& spellings, std::vector<RenamedMember>& renamed) {
   reject_if_not_text(body);
-  TreeBuilder builder(body, schema, limits, spellings);
+  TreeBuilder builder(body, schema, limits, spellings, renamed);
   Value::sax_parse(body.begin(), body.end(), &builder);
   return std::move(builder.root);
 }
@@ -521,9 +530,14 @@ void gather_features(Value& root, const Spellings& spellings) {
 
 void read(std::string_view body, DynamicStruct::Builder out, std::span<const ListLimit> limits,
           const Spellings& spellings) {
-  Value root = parse(body, out.getSchema(), limits, spellings);
-  gather_features(root, spellings);
-  read_struct(root, out, Path{});
+  std::vector<RenamedMember> renamed;
+  try {
+    Value root = parse(body, out.getSchema(), limits, spellings, renamed);
+    gather_features(root, spellings);
+    read_struct(root, out, Path{});
+  } catch (const Refusal& refusal) {
+    throw as_written(refusal, renamed);
+  }
 }
 
 void write(DynamicStruct::Reader from, std::string& out) { Writer(out).write(from); }

@@ -98,7 +98,9 @@ TEST_CASE("JSON: a request's own history has the members of a user, and an absen
   CHECK(fault(R"({"features":[],"features":[]})") == "malformed_json features");
   CHECK(fault(R"({"features":[],"features":"wait"})") == "malformed_json features");
   CHECK(fault(R"({"features":[],"event_features":[]})") == "malformed_json event_features");
-  CHECK(fault(R"({"features":[7]})") == "wrong_type event_features[0]");
+  CHECK(fault(R"({"features":[7]})") == "wrong_type features[0]");
+  CHECK(fault(R"({"features":[{"name":7}]})") == "wrong_type features[0].name");
+  CHECK(fault(R"({"event_features":[7]})") == "wrong_type event_features[0]");
   CHECK(fault(R"({"features":{"timestamps":[1]}})") == "wrong_type features");
   CHECK(fault(R"({"history":["a"],"timestamps":[1588687728923]})") == "bad_timestamp timestamps[0]");
   CHECK(fault(R"({"history":["a"],"timestamps":[1.5]})") == "wrong_type timestamps[0]");
@@ -158,7 +160,7 @@ TEST_CASE("JSON: a write without a required member is refused, and an empty list
   CHECK(refusal_of<PutItem>("{}") == "missing_field tokens");
   // The router knows whether its model needs an identifier.
   CHECK(refusal_of<PutItem>(R"({"tokens":[1]})") == "");
-  CHECK(refusal_of<PutItem>(R"({"tokens":[1],"identifier":-1})") == "");
+  CHECK(refusal_of<PutItem>(R"({"tokens":[1],"identifier":-1})") == "wrong_type identifier");
   CHECK(refusal_of<PutItem>(R"({"tokens":[],"identifier":0})") == "");
 }
 
@@ -250,6 +252,8 @@ TEST_CASE("JSON: a row has its id under either name, and features under their ow
   PutItem item;
   CHECK_FALSE(from_json(R"({"id":"i","tokens":[1],"identifier":2})", item));
   CHECK(item.item == "i");
+  CHECK(refusal_of<PutItem>(R"({"id":7,"tokens":[1],"identifier":2})") == "wrong_type id");
+  CHECK(refusal_of<PutItem>(R"({"item":7,"tokens":[1],"identifier":2})") == "wrong_type item");
   CHECK(refusal_of<PutItem>(R"({"id":"i","item":"i","tokens":[1],"identifier":2})") == "malformed_json item");
   const ListLimit limits[] = {{"values", 2, "some setting", "events"}};
   CHECK(from_json(R"({"history":[],"timestamps":[1,2,3]})", by_names, limits, features)->code ==

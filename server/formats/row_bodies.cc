@@ -1,6 +1,9 @@
 // Reads users and items from JSON, for HTTP and for files.
 #include "server/formats/row_bodies.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "runtime/actor/catalog.h"
 #include "runtime/actor/row_rules.h"
 #include "server/formats/json_tree.h"
@@ -13,14 +16,21 @@ bool names_token(const Refusal& refusal) {
   return refusal.where.starts_with("tokens[") || refusal.where == "tokens" || refusal.where == "identifier";
 }
 
+// Says of a member that is a feature of other models what the list of features would say of it.
+std::optional<Refusal> named_feature(std::optional<Refusal> refusal, const RowLimits& limits) {
+  if (!refusal || refusal->code != "unknown_field") return refusal;
+  if (std::ranges::find(event_feature_names, refusal->where) == std::end(event_feature_names)) return refusal;
+  return unknown_feature(refusal->where, refusal->where, limits.event_features);
+}
+
 // Reads a row whose tokens may be words or a text. Rows of numbers, which are most, are parsed once.
 template <class Row, class Read>
-std::optional<Refusal> read_with_words(std::string_view json, Row& out, std::size_t tokens_max,
+std::optional<Refusal> read_with_words(std::string_view json, Row& out, const RowLimits& limits,
                                        const ModelText& text, const Read& read_row) {
   std::optional<Refusal> refusal = read_row(json, out);
   if (!refusal || refusal->code != "wrong_type" || !names_token(*refusal)) return refusal;
   if (text.reads_names()) {
-    const auto numbers = with_numbers(json, text, tokens_max);
+    const auto numbers = with_numbers(json, text, limits.prompt_tokens_max);
     if (const auto* unknown = std::get_if<Refusal>(&numbers)) return *unknown;
     refusal = read_row(std::get<std::string>(numbers), out);
   }
@@ -50,15 +60,17 @@ std::vector<ListLimit> item_limits(const RowLimits& limits) {
 
 std::optional<Refusal> read_user(std::string_view json, PutUser& out, const RowLimits& limits,
                                  const ModelText& text) {
-  return read_with_words(json, out, limits.prompt_tokens_max, text, [&](std::string_view body, PutUser& row) {
-    return from_json(body, row, user_limits(limits), limits.event_features);
+  return read_with_words(json, out, limits, text, [&](std::string_view body, PutUser& row) {
+    return named_feature(from_json(body, row, user_limits(limits), limits.event_features), limits);
   });
 }
 
 std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowLimits& limits,
                                  const ModelText& text) {
-  return read_with_words(json, out, limits.prompt_tokens_max, text, [&](std::string_view body, PutItem& row) {
+  return read_with_words(json, out, limits, text, [&](std::string_view body, PutItem& row) {
     std::optional<Refusal> refusal = from_json(body, row, item_limits(limits));
+    if (refusal && refusal->where == "identifier" && refusal->what.ends_with(" is -1"))
+      refusal->expected += ", or no such member";
     if (!refusal && text.form && text.form->reads_identifiers() && row.identifier == no_identifier)
       refusal = missing_identifier();
     return refusal;
@@ -67,18 +79,16 @@ std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowL
 
 std::optional<Refusal> read_request(std::string_view json, RankRequest& out, ListLimits lists,
                                     const RowLimits& limits, const ModelText& text) {
-  return read_with_words(json, out, limits.prompt_tokens_max, text,
-                         [&](std::string_view body, RankRequest& request) {
-                           return from_json(body, request, lists, limits.event_features);
-                         });
+  return read_with_words(json, out, limits, text, [&](std::string_view body, RankRequest& request) {
+    return named_feature(from_json(body, request, lists, limits.event_features), limits);
+  });
 }
 
 std::optional<Refusal> read_request(std::string_view json, GenerateRequest& out, ListLimits lists,
                                     const RowLimits& limits, const ModelText& text) {
-  return read_with_words(json, out, limits.prompt_tokens_max, text,
-                         [&](std::string_view body, GenerateRequest& request) {
-                           return from_json(body, request, lists, limits.event_features);
-                         });
+  return read_with_words(json, out, limits, text, [&](std::string_view body, GenerateRequest& request) {
+    return named_feature(from_json(body, request, lists, limits.event_features), limits);
+  });
 }
 
 PutUser read_history(const JsonTree& object, const std::string& where, const RowLimits& limits,

@@ -6,6 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/actor/catalog.h"
+#include "runtime/actor/row_rules.h"
+
 using namespace troupe;
 using namespace troupe::server;
 
@@ -157,6 +160,40 @@ TEST_SUITE("routes") {
          {"/v1/users/", "/v1/users/a/b", "/v1/users/%", "/v1/users/%2", "/v1/users/%00", "/v1/users/%zz",
           "/v1/users/12345678901234567", "/v1/items/%ff", "/v1/users/a%c0%af"})
       CHECK(refusal_of(ask("DELETE", bad)).code == "bad_id");
+  }
+
+  TEST_CASE("routes: an explicit identifier of -1 is refused, and an item without one has no such member") {
+    const ServerLimits limits;
+    const std::string item = R"({"item":"a","tokens":[1])";
+    const Refusal whole =
+        refusal_of(route({"PUT", "/v1/items/a", R"({"tokens":[1],"identifier":-1})", ""}, limits));
+    CHECK(whole.code + ": " + whole.what == "wrong_type: identifier is -1");
+    CHECK(whole.expected == "a whole number from 0 to 2147483647, or no such member");
+    const auto line = [&](const std::string& body) {
+      return route_line(BulkKind::items, {"POST", "/v1/items", body, ""}, limits, {});
+    };
+    CHECK(refusal_of(line(item + R"(,"identifier":-1})")) == whole);
+    CHECK(message_of<PutItem>(line(item + "}")).identifier == no_identifier);
+    CHECK(message_of<PutItem>(line(item + R"(,"identifier":0})")).identifier == 0);
+  }
+
+  TEST_CASE("routes: a feature of other models is refused alike as a member, in the list and by line") {
+    const ServerLimits limits{.history_events_max = 2, .event_features = {"actions"}};
+    const Refusal expected = unknown_feature("timestamps", "timestamps", limits.event_features);
+    CHECK(expected.expected == "\"actions\"");
+    const std::string history = R"({"history":["x"],"timestamps":[5]})";
+    for (const char* path : {"/v1/rank", "/v1/generate"})
+      CHECK(refusal_of(route({"POST", path, history, ""}, limits)) == expected);
+    CHECK(refusal_of(route_line(BulkKind::rankings, {"POST", "/v1/rank", history, ""}, limits, {})) ==
+          expected);
+    CHECK(refusal_of(route({"PUT", "/v1/users/ana", history, ""}, limits)) == expected);
+    CHECK(refusal_of(route_line(BulkKind::users,
+                                {"PUT", "/v1/users", R"({"user":"u",)" + history.substr(1), ""}, limits,
+                                {})) == expected);
+    CHECK(refusal_of(route({"PUT", "/v1/users/ana", R"({"history":["x"],"ages":[5]})", ""}, limits)).code ==
+          "unknown_field");
+    CHECK(refusal_of(route({"PUT", "/v1/items/a", R"({"tokens":[1],"timestamps":[5]})", ""}, limits)).code ==
+          "unknown_field");
   }
 
   TEST_CASE("routes: a request's own history has the model's features and words, by line too") {

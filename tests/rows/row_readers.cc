@@ -67,6 +67,7 @@ const FeatureLimits stored = store_limits();
 std::string canonical_field(std::string where, const DrawnRow& row) {
   const std::string at = "[" + std::to_string(row.at) + "]";
   if (where.starts_with("byte ")) return "byte";
+  if (where == "id") return row.kind == Kind::item ? "item" : "user";
   if (where == "timestamp" || where == "events[0].timestamp") return "timestamps" + at;
   if (where == "rating" || where == "events[0].action") return "actions" + at;
   return where;
