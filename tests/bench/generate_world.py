@@ -6,8 +6,11 @@ import json
 import os
 import random
 import subprocess
+import sys
 import tempfile
-import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import await_port
 
 PROMPT = {"system": ["<bos>"], "user": [], "instruction": []}
 LEVELS = 3
@@ -95,11 +98,7 @@ class Node:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.server = ("127.0.0.1", int(open(port_file).read()))
+        self.server = ("127.0.0.1", await_port(self.process, port_file))
 
     def cpu_seconds(self):
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()

@@ -21,7 +21,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import await_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "deploy", "demo")
@@ -64,16 +66,8 @@ class Node:
             stdout=open(at("log"), "w"),
             stderr=subprocess.STDOUT,
         )
-        while not os.path.exists(at("port")) or not open(at("port")).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended: " + open(at("log")).read()[-300:])
-            time.sleep(0.05)
-        self.url = (
-            ("https" if kind == "tls" else "http")
-            + "://127.0.0.1:"
-            + open(at("port")).read().strip()
-            + "/v1/rank"
-        )
+        port = await_port(self.process, at("port"), lambda: open(at("log")).read())
+        self.url = f"{'https' if kind == 'tls' else 'http'}://127.0.0.1:{port}/v1/rank"
 
     def cpu_s(self):
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()

@@ -21,6 +21,9 @@ import tempfile
 import time
 import urllib.request
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import await_port
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "deploy", "demo")
 VERIFIED = re.compile(r'^troupe_verified_answers_total\{result="(\w+)"\} (\S+)$', re.M)
@@ -39,11 +42,8 @@ class Node:
             stdout=open(at("log"), "w"),
             stderr=subprocess.STDOUT,
         )
-        while not os.path.exists(at("port")) or not open(at("port")).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended: " + open(at("log")).read()[-300:])
-            time.sleep(0.05)
-        self.server = "127.0.0.1:" + open(at("port")).read().strip()
+        port = await_port(self.process, at("port"), lambda: open(at("log")).read())
+        self.server = f"127.0.0.1:{port}"
 
     def verified(self):
         text = urllib.request.urlopen(f"http://{self.server}/metrics", timeout=10).read().decode()

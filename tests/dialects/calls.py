@@ -16,6 +16,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import await_port
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "deploy", "demo")
 SKIPPED = 77
@@ -113,11 +116,7 @@ class Node:
             stdout=open(self.log, "w"),
             stderr=subprocess.STDOUT,
         )
-        while not os.path.exists(at("port")) or not open(at("port")).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError(self.said())
-            time.sleep(0.05)
-        self.http = "http://127.0.0.1:" + open(at("port")).read().strip()
+        self.http = f"http://127.0.0.1:{await_port(self.process, at('port'), self.said)}"
         self.grpc = "127.0.0.1:" + self.said().split("over gRPC on port ")[1].split(",")[0]
 
     def said(self):

@@ -3,34 +3,29 @@
 import json
 import os
 import subprocess
-import tempfile
+import sys
 import time
 import urllib.error
 import urllib.request
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import ServedNode
+
 READY_WITHIN = 30  # seconds
 
 
-class Served:
+class Served(ServedNode):
     def __init__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-dialects-")
+        super().__init__("troupe-dialects-")
         self.headers = {}
-
-    def at(self, name):
-        return os.path.join(self.folder.name, name)
 
     def serve(self, words):
         """Starts the node. `words`: the program, `serve`, and all options except the port."""
-        port, log = self.at("port"), self.at("log")
+        log = self.at("log")
+        said = lambda: open(log).read()
         with open(log, "w") as output:
-            self.process = subprocess.Popen(
-                [*words, "--port", "0", "--port-file", port], stdout=output, stderr=subprocess.STDOUT
-            )
-        while not os.path.exists(port) or not open(port).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended: " + open(log).read()[-500:])
-            time.sleep(0.05)
-        self.url = "http://127.0.0.1:" + open(port).read().strip()
+            port = self.start(words, said, stdout=output, stderr=subprocess.STDOUT)
+        self.url = f"http://127.0.0.1:{port}"
         self.await_ready(log)
 
     def await_ready(self, log):
@@ -41,14 +36,6 @@ class Served:
             if time.monotonic() > end:
                 raise RuntimeError(f"not ready within {READY_WITHIN} s: {said}: " + open(log).read()[-500:])
             time.sleep(0.05)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()
 
     def ask(self, path, body=None, method=None, headers=None):
         request = urllib.request.Request(

@@ -1,13 +1,14 @@
 """A node that serves a trained generator and its catalog, for the scripts of this folder, and the data
-beside the
-checkout that they need."""
+beside the checkout that they need."""
 import gzip
 import http.client
 import json
 import os
 import subprocess
-import tempfile
-import time
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import ServedNode
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.join(ROOT, "..", "shared")
@@ -32,37 +33,19 @@ def missing():
     return ""
 
 
-class Node:
+class Node(ServedNode):
     """A node with the model and its whole catalog, but no users. Settings have defaults except those of
     `sets`."""
 
     def __init__(self, troupe, model, sets=()):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-generate-")
-        data, port_file = os.path.join(self.folder.name, "data"), os.path.join(self.folder.name, "port")
-        common = ["--model", model_folder(model), "--data-dir", data]
+        super().__init__("troupe-generate-")
+        common = ["--model", model_folder(model), "--data-dir", self.at("data")]
         subprocess.run(
             [troupe, "import", *common, "--data", data_folder(model)], check=True, stdout=subprocess.DEVNULL
         )
         settings = [word for setting in sets for word in ("--set", setting)]
-        self.process = subprocess.Popen(
-            [troupe, "serve", *common, "--port", "0", "--port-file", port_file, *settings],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.pid = self.process.pid
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.server = ("127.0.0.1", int(open(port_file).read()))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()
+        port = self.start([troupe, "serve", *common, *settings], stderr=subprocess.DEVNULL)
+        self.pid, self.server = self.process.pid, ("127.0.0.1", port)
 
 
 class Client:

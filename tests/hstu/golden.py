@@ -19,7 +19,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import ServedNode
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODELS = os.path.join(ROOT, "..", "shared", "models")
@@ -27,46 +29,20 @@ MOVIES = os.path.join(ROOT, "..", "shared", "data", "movielens-100k")
 TOLERANCE, SKIPPED, BLOCK = 1e-4, 77, 64
 
 
-class Node:
+class Node(ServedNode):
     def __init__(self, troupe, model, imported="", settings=()):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-")
-        port_file, data = os.path.join(self.folder.name, "port"), os.path.join(self.folder.name, "data")
+        super().__init__("troupe-hstu-")
+        data = self.at("data")
         if imported:
             subprocess.run(
                 [troupe, "import", "--model", model, "--data-dir", data, "--data", imported],
                 check=True,
                 stdout=subprocess.DEVNULL,
             )
-        self.process = subprocess.Popen(
-            [
-                troupe,
-                "serve",
-                "--model",
-                model,
-                "--data-dir",
-                data,
-                "--port",
-                "0",
-                "--port-file",
-                port_file,
-                *(part for setting in ("pool.memory=256MiB", *settings) for part in ("--set", setting)),
-            ],
-            stdout=subprocess.DEVNULL,
-        )
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.link = http.client.HTTPConnection("127.0.0.1", int(open(port_file).read()), timeout=60)
+        sets = [part for setting in ("pool.memory=256MiB", *settings) for part in ("--set", setting)]
+        port = self.start([troupe, "serve", "--model", model, "--data-dir", data, *sets])
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self.items = set(range(1, 1683)) if imported else set()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()
 
     def ask(self, method, path, body):
         try:

@@ -26,11 +26,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "tests"))
 from python_packages import SKIPPED, restart_or_skip
+from served_node import ServedNode
 
 MODELS = os.path.join(ROOT, "..", "shared", "models")
 MOVIES = os.path.join(ROOT, "..", "shared", "data", "movielens-100k")
@@ -53,13 +53,12 @@ def write_lines(path, rows):
             file.write(json.dumps(row) + "\n")
 
 
-class Server:
+class Server(ServedNode):
     """Serves a model with the catalogue and these users, {"id", "item_ids", "timestamps"}."""
 
     def __init__(self, troupe, model, users):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-published-")
-        base = self.folder.name
-        port_file, data = os.path.join(base, "port"), os.path.join(base, "data")
+        super().__init__("troupe-published-")
+        base, data = self.folder.name, self.at("data")
         with open(os.path.join(model, "config.json")) as file:
             timed = json.load(file)["model_type"] == "hstu"
         write_lines(
@@ -80,24 +79,8 @@ class Server:
             stdout=subprocess.DEVNULL,
         )
         settings = ("pool.memory=256MiB", f"router.candidates_max={ITEMS}")
-        self.process = subprocess.Popen(
-            [troupe, "serve", "--model", model, "--data-dir", data, "--port", "0", "--port-file", port_file]
-            + [part for setting in settings for part in ("--set", setting)],
-            stdout=subprocess.DEVNULL,
-        )
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError(f"troupe serve ended with {self.process.returncode}")
-            time.sleep(0.05)
-        self.port = int(open(port_file).read())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()
+        sets = [part for setting in settings for part in ("--set", setting)]
+        self.port = self.start([troupe, "serve", "--model", model, "--data-dir", data, *sets])
 
     def ask(self, method, path, body):
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)

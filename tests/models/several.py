@@ -23,6 +23,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import await_port
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "tests", "forms"))
 from forms import member_of, options_of
@@ -54,11 +57,8 @@ class Node:
             [troupe, "serve", "--config", config, "--port", "0", "--port-file", port_file],
             stdout=subprocess.DEVNULL,
         )
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.link = http.client.HTTPConnection("127.0.0.1", int(open(port_file).read()), timeout=60)
+        port = await_port(self.process, port_file)
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         for _ in range(600):  # the port is open before workers with the served versions are ready
             if self.ask("GET", "/v2/health/ready")[0] == 200:
                 return
@@ -274,7 +274,7 @@ MISTAKES = [
         {"model": "games", "user": "golden-0"},
         422,
         "not_a_generator",
-        ["\"games\" does not generate items", "it serves rank, score", "model", "one of goods"],
+        ['"games" does not generate items', "it serves rank, score", "model", "one of goods"],
     ),
     (
         "POST",
@@ -282,7 +282,7 @@ MISTAKES = [
         {"model": "goods", "user": "golden-0", "candidates": ["1"]},
         422,
         "not_a_ranker",
-        ["\"goods\" does not rank", "model", "one of games, films, clips"],
+        ['"goods" does not rank', "model", "one of games, films, clips"],
     ),
     (
         "POST",
@@ -290,7 +290,7 @@ MISTAKES = [
         {"model": "clips", "query": [1], "items": [{"tokens": [2]}], "label_tokens": [3]},
         422,
         "not_a_scorer",
-        ["\"clips\" does not score", "games, goods"],
+        ['"clips" does not score', "games, goods"],
     ),
     (
         "POST",
@@ -323,7 +323,7 @@ MISTAKES = [
         {"model": "gmaes", "user": "golden-0", "candidates": ["1"]},
         404,
         "unknown_model",
-        ["\"gmaes\"", "one of games, goods, films, clips"],
+        ['"gmaes"', "one of games, goods, films, clips"],
     ),
     (
         "POST",
@@ -331,9 +331,9 @@ MISTAKES = [
         {"model": "films", "prompt": [1]},
         422,
         "not_a_generator",
-        ["\"films\"", "goods"],
+        ['"films"', "goods"],
     ),
-    ("PUT", "/v1/users/x?model=nosuch", {"history": []}, 404, "unknown_model", ["\"nosuch\""]),
+    ("PUT", "/v1/users/x?model=nosuch", {"history": []}, 404, "unknown_model", ['"nosuch"']),
     (
         "POST",
         "/v1/rank",
@@ -396,7 +396,7 @@ def check_metrics(node, faults):
     for kind in ("user", "item"):
         if float(rows[f'troupe_pages_used{{kind="{kind}"}}']) > float(rows[f'troupe_pages{{kind="{kind}"}}']):
             faults.append(f"more {kind} pages are used than exist")
-    if float(rows['troupe_blocks_corrupt_total']) or float(rows['troupe_protocol_errors_total']):
+    if float(rows["troupe_blocks_corrupt_total"]) or float(rows["troupe_protocol_errors_total"]):
         faults.append("there are corrupt blocks or invalid messages")
     if float(rows['troupe_blocks_evicted_total{kind="item"}']) == 0:
         faults.append("no item block was evicted: the pool is too large for this test")
@@ -424,7 +424,7 @@ def check_files(troupe, folder, faults):
         ),
         (start + good + entry("other", f"{folder}/nowhere", "bad-2"), "nowhere", "config.json"),
         (
-            start + good + entry("other", ranker, "bad-2") + "features: {store: \"redis://127.0.0.1\"}\n",
+            start + good + entry("other", ranker, "bad-2") + 'features: {store: "redis://127.0.0.1"}\n',
             "model games",
             "features.store",
         ),
@@ -432,7 +432,7 @@ def check_files(troupe, folder, faults):
             start
             + good
             + entry("other", ranker, "bad-2")
-            + "cluster: {coordination: \"http://127.0.0.1:1\"}\n",
+            + 'cluster: {coordination: "http://127.0.0.1:1"}\n',
             "cluster.coordination",
             "on a single node",
         ),

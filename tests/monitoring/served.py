@@ -5,9 +5,13 @@ import pathlib
 import signal
 import ssl
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
+from served_node import await_port
+
 DEMO = ROOT / "deploy" / "demo"
 
 
@@ -26,15 +30,8 @@ class Node:
         self.process = subprocess.Popen(
             [troupe, "serve", *self.model, *self.settings, *words], stdout=subprocess.DEVNULL
         )
-        self.port = self._port()
+        self.port = await_port(self.process, self.port_file)
         self.until(lambda: self.ask("GET", "/v2/health/ready")[0] == 200, "the node is ready")
-
-    def _port(self):
-        while not self.port_file.exists() or not self.port_file.read_text().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended")
-            time.sleep(0.05)
-        return int(self.port_file.read_text())
 
     def __enter__(self):
         return self

@@ -16,11 +16,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import browser
 import mock_server
+from served_node import await_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "deploy" / "demo"
@@ -96,11 +97,7 @@ class Node:
             [troupe, "serve", *model, *settings, "--port", "0", "--port-file", port_file],
             stdout=subprocess.DEVNULL,
         )
-        while not port_file.exists() or not port_file.read_text().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended")
-            time.sleep(0.05)
-        self.port = int(port_file.read_text())
+        self.port = await_port(self.process, port_file)
 
     def __enter__(self):
         return self

@@ -17,11 +17,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "..", "forms"))
+sys.path += [os.path.join(HERE, ".."), os.path.join(HERE, "..", "forms")]
 from forms import options_of
+from served_node import await_port
 
 TOLERANCE, SKIPPED, UP_LIMIT_S = 1e-4, 77, 60
 MODEL = os.path.join(HERE, "../../../shared/models/tiny-ranker-titles")
@@ -44,12 +44,7 @@ class Node:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + UP_LIMIT_S
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if time.monotonic() > end or self.process.poll() is not None:
-                raise RuntimeError("the node did not start")
-            time.sleep(0.05)
-        self.port = int(open(port_file).read())
+        self.port = await_port(self.process, port_file, within_s=UP_LIMIT_S)
 
     def ask(self, method, path, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)

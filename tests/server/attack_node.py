@@ -3,8 +3,10 @@ import json
 import os
 import re
 import subprocess
-import tempfile
-import time
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import ServedNode
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # On a busy machine the node measures a slow pace and refuses requests that would miss their deadline. These
@@ -33,7 +35,7 @@ class Running:
         pass
 
 
-class Own:
+class Own(ServedNode):
     """A node of its own on the demo world.
 
     All settings but the port have defaults; --untimed sets deadlines, and `attacker` other than "open" gives
@@ -41,34 +43,25 @@ class Own:
     """
 
     def __init__(self, args, attacker="open"):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-server-")
+        super().__init__("troupe-server-")
         world, model = os.path.join(ROOT, "deploy/demo/world"), os.path.join(ROOT, "deploy/demo/model")
-        data, port_file = os.path.join(self.folder.name, "data"), os.path.join(self.folder.name, "port")
-        common = ["--model", model, "--data-dir", data]
+        common = ["--model", model, "--data-dir", self.at("data")]
         subprocess.run(
             [args.troupe, "import", *common, "--data", world], check=True, stdout=subprocess.DEVNULL
         )
         settings = [*(UNTIMED if args.untimed else []), *args.set]
-        self.log = os.path.join(self.folder.name, "log")
+        self.log = self.at("log")
         self.fields, self.attackers_key = {}, ""
         if attacker != "open":
-            keys = os.path.join(self.folder.name, "keys.jsonl")
+            keys = self.at("keys.jsonl")
             self.fields = {"authorization": "Bearer " + made_key(args.troupe, keys)}
             attackers_key = made_key(args.troupe, keys, "--tenant", "attacker")
             self.attackers_key = attackers_key if attacker == "tenant" else ""
             settings.append("http.api_keys=" + keys)
         sets = [word for setting in settings for word in ("--set", setting)]
-        self.process = subprocess.Popen(
-            [args.troupe, "serve", *common, "--port", "0", "--port-file", port_file, *sets],
-            stdout=subprocess.DEVNULL,
-            stderr=open(self.log, "w") if not os.environ.get("NODE_STDERR") else None,
-        )
+        errors = open(self.log, "w") if not os.environ.get("NODE_STDERR") else None
+        self.server = ("127.0.0.1", self.start([args.troupe, "serve", *common, *sets], stderr=errors))
         self.pid = self.process.pid
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.server = ("127.0.0.1", int(open(port_file).read()))
         with open(os.path.join(world, "items.jsonl")) as items:
             ids = [json.loads(line)["id"] for line, _ in zip(items, range(1000))]
         with open(os.path.join(world, "users.jsonl")) as users:
@@ -78,11 +71,3 @@ class Own:
 
     def log_bytes(self):
         return os.path.getsize(self.log) if os.path.exists(self.log) else 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()

@@ -22,6 +22,9 @@ import tempfile
 import threading
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import await_port
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LATENCY_BOUND = 1.5
 RANKINGS_PER_SECOND = 25
@@ -81,11 +84,7 @@ class Node:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL if not os.environ.get("NODE_STDERR") else None,
         )
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.server = ("127.0.0.1", int(open(port_file).read()))
+        self.server = ("127.0.0.1", await_port(self.process, port_file))
         with open(os.path.join(world, "items.jsonl")) as lines:
             self.items = [json.loads(line)["id"] for line, _ in zip(lines, range(100))]
         with open(os.path.join(world, "users.jsonl")) as lines:

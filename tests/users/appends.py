@@ -14,9 +14,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-import time
 import http.client
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from served_node import ServedNode
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.join(ROOT, "..", "shared")
@@ -28,51 +29,18 @@ SPAN = {
 }  # events at the start, at the end
 
 
-class Node:
+class Node(ServedNode):
     def __init__(self, troupe, model, data):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-appends-")
-        port_file = os.path.join(self.folder.name, "port")
-        common = [
-            "--model",
-            os.path.join(SHARED, "models", model),
-            "--data-dir",
-            os.path.join(self.folder.name, "data"),
-        ]
+        super().__init__("troupe-appends-")
+        common = ["--model", os.path.join(SHARED, "models", model), "--data-dir", self.at("data")]
         subprocess.run(
             [troupe, "import", *common, "--data", os.path.join(SHARED, "data", data)],
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        self.process = subprocess.Popen(
-            [
-                troupe,
-                "serve",
-                *common,
-                "--port",
-                "0",
-                "--port-file",
-                port_file,
-                "--set",
-                f"router.history_part={PART}",
-                "--set",
-                "pool.precompute_items=false",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.link = http.client.HTTPConnection("127.0.0.1", int(open(port_file).read()), timeout=60)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()
+        sets = ["--set", f"router.history_part={PART}", "--set", "pool.precompute_items=false"]
+        port = self.start([troupe, "serve", *common, *sets], stderr=subprocess.DEVNULL)
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def send(self, method, path, body=None):
         self.link.request(method, path, None if body is None else json.dumps(body))

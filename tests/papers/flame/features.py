@@ -27,8 +27,9 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "..", "..", "features"))
+sys.path += [os.path.join(HERE, "..", ".."), os.path.join(HERE, "..", "..", "features")]
 from link import Link
+from served_node import ServedNode
 
 SHARED = os.path.join(HERE, "..", "..", "..", "..", "shared")
 MODEL, MOVIES = os.path.join(SHARED, "models", "tiny-climber"), os.path.join(SHARED, "data", "movielens-100k")
@@ -110,47 +111,19 @@ class World:
         self.folder.cleanup()
 
 
-class Node:
+class Node(ServedNode):
     def __init__(self, world, settings):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-features-box-")
-        port_file = os.path.join(self.folder.name, "port")
+        super().__init__("troupe-features-node-")
         settings = [
             f"features.store=redis://127.0.0.1:{world.link_port}",
             "features.time_limit=5s",
             "pool.memory=128MiB",
             *settings,
         ]
-        self.process = subprocess.Popen(
-            [
-                world.args.troupe,
-                "serve",
-                "--model",
-                MODEL,
-                "--data-dir",
-                self.folder.name + "/data",
-                "--port",
-                "0",
-                "--port-file",
-                port_file,
-                *(part for setting in settings for part in ("--set", setting)),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while not os.path.exists(port_file) or not open(port_file).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.port = int(open(port_file).read())
+        words = [world.args.troupe, "serve", "--model", MODEL, "--data-dir", self.at("data")]
+        words += [part for setting in settings for part in ("--set", setting)]
+        self.port = self.start(words, stderr=subprocess.DEVNULL)
         time.sleep(0.5)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(60)
-        self.folder.cleanup()
 
     def cpu_seconds(self):
         with open(f"/proc/{self.process.pid}/stat") as stat:
@@ -273,7 +246,7 @@ def plot(path, runs):
         '<rect width="700" height="350" fill="white"/>',
         '<rect x="60" y="50" width="480" height="250" fill="none" stroke="#999"/>',
         '<text x="300" y="335" text-anchor="middle">share of the uncached latency that the link causes'
-        '</text>',
+        "</text>",
         '<text x="60" y="40">pairs/s over no cache</text>',
     ]
     for x in (0, 0.25, 0.5, 0.75, 1):
