@@ -20,81 +20,73 @@ namespace {
 
 constexpr int chains = 12, steps = 400000;
 
-__attribute__((target("avx512f"))) double rate_avx512() {
+// Returns the multiply-adds and additions a second of `run`, which does `steps` steps of `chains` independent
+// products of so many lanes.
+double rate_of(int lanes, void (*run)()) {
+  const double start = thread_cpu_seconds();
+  run();
+  return 2.0 * lanes * chains * steps / (thread_cpu_seconds() - start);
+}
+
+__attribute__((target("avx512f"))) void run_avx512() {
   __m512 sum[chains], a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
   for (auto& s : sum) s = b;
-  const double start = thread_cpu_seconds();
   for (int step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int c = 0; c < chains; ++c) sum[c] = _mm512_fmadd_ps(sum[c], a, b);
   }
-  const double seconds = thread_cpu_seconds() - start;
   for (auto& s : sum) asm volatile("" ::"v"(s));
-  return 2.0 * 16 * chains * steps / seconds;
 }
 
-__attribute__((target("avx2,fma"))) double rate_avx2() {
+__attribute__((target("avx2,fma"))) void run_avx2() {
   __m256 sum[chains], a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
   for (auto& s : sum) s = b;
-  const double start = thread_cpu_seconds();
   for (int step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int c = 0; c < chains; ++c) sum[c] = _mm256_fmadd_ps(sum[c], a, b);
   }
-  const double seconds = thread_cpu_seconds() - start;
   for (auto& s : sum) asm volatile("" ::"x"(s));
-  return 2.0 * 8 * chains * steps / seconds;
 }
 
 // The sums of the byte products wrap around, which does not change their time.
-__attribute__((target("avx512f,avx512bf16"))) double rate_pairs_avx512() {
+__attribute__((target("avx512f,avx512bf16"))) void run_pairs_avx512() {
   const __m512i ones = _mm512_set1_epi16(0x3f80);
   __m512 sum[chains];
   for (auto& s : sum) s = _mm512_setzero_ps();
-  const double start = thread_cpu_seconds();
   for (int step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int c = 0; c < chains; ++c) sum[c] = _mm512_dpbf16_ps(sum[c], (__m512bh)ones, (__m512bh)ones);
   }
-  const double seconds = thread_cpu_seconds() - start;
   for (auto& s : sum) asm volatile("" ::"v"(s));
-  return 2.0 * 32 * chains * steps / seconds;
 }
 
-__attribute__((target("avx512f,avx512vnni"))) double rate_bytes_avx512() {
-  const __m512i ones = _mm512_set1_epi8(1);
+__attribute__((target("avx512f,avx512vnni"))) void run_bytes_avx512() {
   __m512i sum[chains];
   for (auto& s : sum) s = _mm512_setzero_si512();
-  const double start = thread_cpu_seconds();
   for (int step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
-    for (int c = 0; c < chains; ++c) sum[c] = _mm512_dpbusd_epi32(sum[c], ones, ones);
+    for (int c = 0; c < chains; ++c)
+      sum[c] = _mm512_dpbusd_epi32(sum[c], _mm512_set1_epi8(1), _mm512_set1_epi8(1));
   }
-  const double seconds = thread_cpu_seconds() - start;
   for (auto& s : sum) asm volatile("" ::"v"(s));
-  return 2.0 * 64 * chains * steps / seconds;
 }
 
-__attribute__((target("avx2,avxvnni"))) double rate_bytes_avx_vnni() {
-  const __m256i ones = _mm256_set1_epi8(1);
+__attribute__((target("avx2,avxvnni"))) void run_bytes_avx_vnni() {
   __m256i sum[chains];
   for (auto& s : sum) s = _mm256_setzero_si256();
-  const double start = thread_cpu_seconds();
   for (int step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
-    for (int c = 0; c < chains; ++c) sum[c] = _mm256_dpbusd_avx_epi32(sum[c], ones, ones);
+    for (int c = 0; c < chains; ++c)
+      sum[c] = _mm256_dpbusd_avx_epi32(sum[c], _mm256_set1_epi8(1), _mm256_set1_epi8(1));
   }
-  const double seconds = thread_cpu_seconds() - start;
   for (auto& s : sum) asm volatile("" ::"x"(s));
-  return 2.0 * 32 * chains * steps / seconds;
 }
 
 // The operand of each product is hidden from the compiler, which would compute the products once.
-__attribute__((target("avx2"))) double rate_bytes_avx2() {
+__attribute__((target("avx2"))) void run_bytes_avx2() {
   const __m256i words = _mm256_set1_epi16(1);
   __m256i sum[chains], bytes = _mm256_set1_epi8(1);
   for (auto& s : sum) s = _mm256_setzero_si256();
-  const double start = thread_cpu_seconds();
   for (int step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int c = 0; c < chains; ++c) {
@@ -102,11 +94,13 @@ __attribute__((target("avx2"))) double rate_bytes_avx2() {
       sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(_mm256_maddubs_epi16(bytes, bytes), words));
     }
   }
-  const double seconds = thread_cpu_seconds() - start;
   for (auto& s : sum) asm volatile("" ::"x"(s));
-  return 2.0 * 32 * chains * steps / seconds;
 }
 
+double rate_pairs_avx512() { return rate_of(32, &run_pairs_avx512); }
+double rate_bytes_avx512() { return rate_of(64, &run_bytes_avx512); }
+double rate_bytes_avx_vnni() { return rate_of(32, &run_bytes_avx_vnni); }
+double rate_bytes_avx2() { return rate_of(32, &run_bytes_avx2); }
 double rate_fma() { return fma_rate(widest_fma()); }
 
 struct Sampler {
@@ -128,9 +122,9 @@ Sampler sampler_of(WeightFormat format) {
 }  // namespace
 
 double fma_rate(std::string_view version) {
-  if (version == "avx512" && __builtin_cpu_supports("avx512f")) return rate_avx512();
+  if (version == "avx512" && __builtin_cpu_supports("avx512f")) return rate_of(16, &run_avx512);
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return avx2 && version != "avx512" ? rate_avx2() : std::numeric_limits<double>::quiet_NaN();
+  return avx2 && version != "avx512" ? rate_of(8, &run_avx2) : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::string_view widest_fma() { return __builtin_cpu_supports("avx512f") ? "avx512" : "avx2"; }
