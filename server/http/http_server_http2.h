@@ -68,6 +68,8 @@ struct HttpServer::Http2Connection {
   void open_window(Stream& stream, bool needs_bytes);
   void ask_lines_later(Stream& stream, std::shared_ptr<Exchange::Batch> batch, std::int64_t us);
   void ask_lines(Stream& stream, Exchange::Batch& batch);
+  // Asks the lines of a stream that waited, unless it or its connection is gone.
+  static void resume_lines(Stream& stream, Exchange::Batch& batch);
   void ask_line(Stream& stream, RoutedBody routed);
   void line_is_answered(Stream& stream, std::size_t index, const Answer& answer);
   bool keep_result(Exchange::Bulk& bulk, std::size_t index, std::string result);

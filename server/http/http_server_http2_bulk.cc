@@ -56,17 +56,12 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
   stream.at = Stream::At::queued;
   update_state();
   book_bulk();
-  const auto then = [kept = stream.shared_from_this(), batch] {
-    kept->queued.reset();
-    const auto open = kept->session.lock();
-    if (!open || kept->gone) return;
-    kept->at = Stream::At::serving;
-    open->http2->update_state();
-    open->http2->ask_lines(*kept, *batch);
-    open->http2->pump();
-  };
   stream.queued = server.read_lines_beside(
-      [kept = stream.shared_from_this(), batch] { kept->route_lines(*kept->bulk, *batch); }, then);
+      [kept = stream.shared_from_this(), batch] { kept->route_lines(*kept->bulk, *batch); },
+      [kept = stream.shared_from_this(), batch] {
+        kept->queued.reset();
+        resume_lines(*kept, *batch);
+      });
 }
 
 // Lets the client send as many bytes again as were taken. While a window of lines is left, it need not; but a
@@ -83,13 +78,17 @@ void HttpServer::Http2Connection::ask_lines_later(Stream& stream, std::shared_pt
   update_state();
   stream.pacing = std::make_unique<asio::steady_timer>(server.io, microseconds(us));
   stream.pacing->async_wait([kept = stream.shared_from_this(), batch = std::move(batch)](beast::error_code) {
-    const auto open = kept->session.lock();
-    if (!open || kept->gone) return;
-    kept->at = Stream::At::serving;
-    open->http2->update_state();
-    open->http2->ask_lines(*kept, *batch);
-    open->http2->pump();
+    resume_lines(*kept, *batch);
   });
+}
+
+void HttpServer::Http2Connection::resume_lines(Stream& stream, Exchange::Batch& batch) {
+  const auto open = stream.session.lock();
+  if (!open || stream.gone) return;
+  stream.at = Stream::At::serving;
+  open->http2->update_state();
+  open->http2->ask_lines(stream, batch);
+  open->http2->pump();
 }
 
 void HttpServer::Http2Connection::ask_lines(Stream& stream, Exchange::Batch& batch) {

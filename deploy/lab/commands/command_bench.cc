@@ -7,6 +7,11 @@
 
 namespace troupe::deploy {
 
+void add_runs_option(Command command, std::string& json) {
+  command.add_option("--json", json,
+                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+}
+
 namespace {
 
 void add_engine_command(Command bench, const char* name, const char* description,
@@ -15,8 +20,7 @@ void add_engine_command(Command bench, const char* name, const char* description
   Command command = bench.add_command(name, description);
   options->add_to(command);
   command.option("--shape").required();
-  command.add_option("--json", options->json,
-                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  add_runs_option(command, options->json);
   command.runs([options, workloads] { return run_bench_engine(*options, workloads); });
 }
 

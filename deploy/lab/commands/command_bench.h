@@ -45,6 +45,7 @@ struct BenchEngineOptions {
 
   void add_to(Command command);
 };
+void add_runs_option(Command command, std::string& json);  // --json of a benchmark with a table
 int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads);
 
 void add_make_model(Command bench);

@@ -144,8 +144,7 @@ void add_accuracy(Command bench) {
   command.add_option("--history", options->history_items, "Number of newest history items in the prompt")
       .between(0, 10000)
       .default_shown();
-  command.add_option("--json", options->json,
-                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  add_runs_option(command, options->json);
   command.runs([options] { return run_bench_accuracy(*options); });
 }
 

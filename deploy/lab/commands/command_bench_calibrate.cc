@@ -245,8 +245,7 @@ void add_calibrate(Command bench) {
   command.add_option("--name", options->name, "Name of the written profile; default: cpu-CORES");
   command.add_option("--out", options->out,
                      "Write the device profile (for sim --device) to this file, or - for standard output");
-  command.add_option("--json", options->json,
-                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  add_runs_option(command, options->json);
   command.runs([options] { return run_bench_calibrate(*options); });
 }
 

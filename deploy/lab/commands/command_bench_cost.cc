@@ -170,8 +170,7 @@ void add_cost(Command bench) {
       .add_option("--price-per-core-hour", options->price,
                   "Price of a core for an hour, in any currency, for the price of a million rankings")
       .between(0.0, 1e6);
-  command.add_option("--json", options->json,
-                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  add_runs_option(command, options->json);
   command.runs([options] { return run_bench_cost(*options); });
 }
 

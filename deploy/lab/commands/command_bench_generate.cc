@@ -217,8 +217,7 @@ void add_generate_bench(Command bench) {
   command.add_flag("--random-weights", options->random_weights,
                    "Use the model's shape with random weights (--seed)");
   command.add_option("--seed", options->seed, "Seed of random weights and prompts").default_shown();
-  command.add_option("--json", options->json,
-                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  add_runs_option(command, options->json);
   command.runs([options] { return run_bench_generate(*options); });
 }
 

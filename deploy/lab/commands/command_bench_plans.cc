@@ -313,8 +313,7 @@ void add_plans(Command bench) {
   command.add_flag("--prefix", options->prefix, "Cache the tokens before the history under every plan");
   command.add_option("--events", options->events, "Number of requests to use, from the first; 0: all")
       .default_shown();
-  command.add_option("--json", options->json,
-                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  add_runs_option(command, options->json);
   command.runs([options] { return run_bench_plans(*options); });
 }
 

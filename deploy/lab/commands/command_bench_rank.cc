@@ -218,8 +218,7 @@ void BenchRankOptions::add_to(Command command) {
       .default_shown();
   command.add_flag("--profile", profile, "Print the requests' CPU time by component");
   command.add_option("--seed", seed, "Seed for drawing the visits").default_shown();
-  command.add_option("--json", json,
-                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  add_runs_option(command, json);
 }
 
 }  // namespace troupe::deploy
