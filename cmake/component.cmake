@@ -101,7 +101,8 @@ function(troupe_test_program name)
   endif()
 endfunction()
 
-# troupe_component(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]
+# troupe_component(<name> [LINK <libraries>...] [EXCEPT <files and folders>...]
+#             [OPTIONS <compiler options>...]
 #             [PRECOMPILE <headers>... | PRECOMPILED_BY <component>] [UNITE] [APART <regular expression>]):
 # adds the library troupe_<name> and its test program <name>_test.
 #   PRECOMPILED_BY  reuses the precompiled headers of that component, which has the same compiler options

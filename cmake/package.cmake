@@ -18,7 +18,8 @@ install(FILES ${TROUPE_ROOT}/README.md ${TROUPE_ROOT}/LICENSE DESTINATION ${CMAK
 install(DIRECTORY ${TROUPE_ROOT}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Manual pages and completion, which the programs write, and the units, which contain the install path.
-install(CODE "set(programs \"$<TARGET_FILE:troupe>\" \"$<TARGET_FILE:troupe-lab>\")\nset(source \"${TROUPE_ROOT}\")\n\
+install(CODE "set(programs \"$<TARGET_FILE:troupe>\" \"$<TARGET_FILE:troupe-lab>\")\n\
+set(source \"${TROUPE_ROOT}\")\n\
 set(share \"${CMAKE_INSTALL_DATADIR}\")\nset(bin \"${CMAKE_INSTALL_BINDIR}\")")
 install(SCRIPT ${TROUPE_ROOT}/deploy/package/install.cmake)
 

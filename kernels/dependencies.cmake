@@ -1,5 +1,5 @@
-# The libraries of kernels/. On a machine without their packages, take them from a folder with include/ and lib/
-# (gpu_check.sh --collect fills one): -DTROUPE_DEPENDENCIES=FOLDER.
+# The libraries of kernels/. On a machine without their packages, take them from a folder with include/ and
+# lib/ (gpu_check.sh --collect fills one): -DTROUPE_DEPENDENCIES=FOLDER.
 set(TROUPE_DEPENDENCIES "" CACHE PATH "Folder with include/ and lib/ of libraries that are not installed")
 if(TROUPE_DEPENDENCIES)
   list(PREPEND CMAKE_PREFIX_PATH ${TROUPE_DEPENDENCIES})

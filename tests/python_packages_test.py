@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that a program which lacks a package runs again with the system's Python, or says what is missing."""
+"""Checks that a program which lacks a package runs again with the system's Python, or says what it lacks."""
 import pathlib
 import re
 import subprocess

@@ -249,8 +249,8 @@ std::uint32_t add_history(const PromptForm& form, TokenRun events, Values& value
   return 0;
 }
 
-// Order: the history → candidates, which see all events. Candidates of a model of next items are read at the
-// last event.
+// Order: the history → candidates, which see all events. Candidates of a model of next items are read at
+// the last event.
 ExpectedRanking ranking_of_history(const PromptForm& form, std::string_view model_version,
                                    const Profile& profile, std::span<const Item> items,
                                    const ToyFamily& family) {

@@ -87,7 +87,7 @@ def write(path, text):
 
 
 def write_sources(bugs, tree, folder):
-    """Writes mutated copies of the files; returns file → copy. Mutants are numbered from 1 in their order."""
+    """Writes mutated copies of the files; returns file → copy. Mutants are numbered from 1, in order."""
     numbers = {bug.name: number for number, bug in enumerate(bugs, 1)}
     write(folder / switched.HEADER, switched.HEADER_TEXT)
     copies = {}

@@ -50,8 +50,8 @@ std::vector<Table::Column> rate_columns(const ShapeRun& run) {
   for (const PeerRun& peer : run.peers)
     columns.insert(columns.end(), {{peer.peer.name(), to_right}, {"%", to_right}});
   if (!run.peers.empty())
-    columns.insert(columns.end(),
-                   {{"× best peer", to_right}, {"at equal FMA", to_right}, {"least peer wall ms", to_right}});
+    for (const char* const name : {"× best peer", "at equal FMA", "least peer wall ms"})
+      columns.push_back({name, to_right});
   if (const auto widths = widths_of(run.peers); widths.size() > 1)
     for (const std::string_view width : widths) columns.push_back({over_peer(width), to_right});
   columns.insert(columns.end(), {{"ideal", to_right}, {"% of ideal", to_right}});

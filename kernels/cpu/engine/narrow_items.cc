@@ -15,9 +15,10 @@ double length_of(std::span<const float> numbers) {
 }  // namespace
 
 // A number is rounded to bf16 with a relative error of at most u = 2^-8. So a product of two is off by at
-// most 2u + u² of itself, and their sum by that share of Σ |state · row|, which is at most the product of the
-// lengths (Cauchy-Schwarz). Summing n products in float32 adds n · 2^-24 of it, twice as much where a CPU
-// rounds sums and products, and the float32 score has as much. Numbers below 2^-126 may count as 0.
+// most 2u + u² of itself, and their sum by that share of Σ |state · row|, which is at most the product
+// of the lengths (Cauchy-Schwarz). Summing n products in float32 adds n · 2^-24 of it, twice as much
+// where a CPU rounds sums and products, and the float32 score has as much. Numbers below 2^-126 may
+// count as 0.
 double NarrowTable::error_of(std::span<const float> state) const {
   const double u = 0x1p-8, n = static_cast<double>(state.size());
   return (2 * u + u * u + n * 0x1p-22) * length_of(state) * largest + n * 0x1p-100;

@@ -23,10 +23,10 @@
 //                  high_of<Half>(bits).
 //                  exp2_fast, rsqrt_fast, exp_fast, reciprocal_fast, root; multiply_add(a, b, c) rounds once.
 //                  log_of(double), bits_of(float or double), count_bits(u32).
-//  Launching       launch("name", kernel, {.blocks=…, .threads=…, .shared_bytes=…}, stream, arguments…);
-//                  arguments are copied. A kernel reads `TROUPE_KERNEL(threads) name(…) {`, where threads is
-//                  the maximum it is launched with. TROUPE_KERNEL_RESIDENT(threads, blocks) limits registers
-//                  so that as many blocks fit on a multiprocessor.
+//  Launching       launch("name", kernel, {.blocks=…, .threads=…, .shared_bytes=…}, stream,
+//                  arguments…); arguments are copied. A kernel reads `TROUPE_KERNEL(threads) name(…) {`,
+//                  where threads is the maximum it is launched with. TROUPE_KERNEL_RESIDENT(threads, blocks)
+//                  limits registers so that as many blocks fit on a multiprocessor.
 //
 // simt_hopper.h has the primitives that only sm_90a has.
 #include <cstddef>
