@@ -33,6 +33,7 @@ void describe_model(ServedModel& model, const ModelFamilies& families) {
         "router.deadline is longer than router.deadline_max; expected at most router.deadline_max");
   const std::string directory = required_directory(config.model);
   const ModelFamily& family = family_of(families, directory);
+  model.auto_weights |= config.model.weights == ModelSettings::Weights::auto_;
   resolve_weights(config.model, directory);
   model.facts = family.describe(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
@@ -55,7 +56,7 @@ void read_model(ServedModel& model, const ModelFamilies& families) {
   model.opened = family_of(families, directory).open(directory, config);
   model.names = {model.opened.version, layout_version(config)};
   if (!config.model.versions.empty()) {
-    model.versions = std::make_shared<VersionFolder>(families, config);
+    model.versions = std::make_shared<VersionFolder>(families, config, model.auto_weights);
     model.versions->learn(directory, model.opened.version);
   }
   model.prototypes = open_prototypes(config.model, directory, model.opened.version);

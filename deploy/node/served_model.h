@@ -54,6 +54,7 @@ struct ServedModel {
   std::unique_ptr<PlacementPort> placement_port;  // in front of both; null: pool.placement is no file
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
   std::shared_ptr<VersionFolder> versions;  // null: model.versions is empty
+  bool auto_weights = false;                // model.weights was auto before it was resolved
 
   server::ModelText text() const;
   bool has_sharded_table() const;  // its item embedding is spread over the workers' pools

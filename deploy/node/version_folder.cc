@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "deploy/models/engine.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::deploy {
@@ -61,8 +62,25 @@ std::string listed(const std::vector<std::string>& names) {
 
 bool is_version(std::string_view word) { return word.size() == version_digits && is_hexadecimal(word); }
 
-VersionFolder::VersionFolder(ModelFamilies families, Config config)
-    : families_(std::move(families)), config_(std::move(config)), folder_(config_.model.versions) {}
+VersionFolder::VersionFolder(ModelFamilies families, Config config, bool auto_weights)
+    : families_(std::move(families)),
+      config_(std::move(config)),
+      auto_weights_(auto_weights),
+      folder_(config_.model.versions) {}
+
+void VersionFolder::validate_weights(const fs::path& directory) const {
+  if (!auto_weights_) return;
+  ModelSettings settings = config_.model;
+  settings.weights = ModelSettings::Weights::auto_;
+  resolve_weights(settings, directory);
+  if (settings.weights == config_.model.weights) return;
+  const std::string ours(word_of(config_.model.weights)), theirs(word_of(settings.weights));
+  kernels::throw_load_error(
+      directory,
+      "model.weights is auto, which is " + theirs + " for this version and " + ours +
+          " for the model that the node started with",
+      "a version stored in the same number format, or model.weights " + ours + ", which reads both");
+}
 
 std::optional<std::string> VersionFolder::held_by(const std::string& name) const {
   const std::string files = files_of(folder_ / name);
@@ -117,6 +135,12 @@ std::optional<VersionFolder::OpenedVersion> VersionFolder::open_named(const std:
 }
 
 VersionFolder::OpenedVersion VersionFolder::open(const std::string& version) {
+  OpenedVersion opened = find(version);
+  validate_weights(opened.directory);
+  return opened;
+}
+
+VersionFolder::OpenedVersion VersionFolder::find(const std::string& version) {
   if (!is_plain_name(version))
     kernels::throw_load_error(folder_, "there is no version " + kernels::in_quotes(version),
                               "the name of a folder in it");

@@ -20,8 +20,10 @@ bool is_version(std::string_view word);
 
 class VersionFolder {
  public:
-  // `config`: of the model; its model.versions is not empty. Reads nothing.
-  VersionFolder(ModelFamilies families, Config config);
+  // `config`: of the model; its model.versions is not empty, and its model.weights is resolved. Reads
+  // nothing. `auto_weights`: auto was configured. A version for which auto stands for another format is
+  // refused, because the names of blocks have one format of this node's.
+  VersionFolder(ModelFamilies families, Config config, bool auto_weights = false);
 
   struct OpenedVersion {
     std::filesystem::path directory;
@@ -29,7 +31,7 @@ class VersionFolder {
     OpenedModel model;
   };
   // Opens the model of a version: in the directory of that name, or in another one, of which those that
-  // changed last come first. Throws LoadError if none holds it.
+  // changed last come first. Throws LoadError if none holds it, or if auto stands for another format.
   OpenedVersion open(const std::string& version);
 
   // Versions that a word means: as the name of a directory, as a version, or as the beginning of one.
@@ -56,10 +58,13 @@ class VersionFolder {
   std::optional<std::string> held_by(const std::string& name) const;  // nothing if it is not known
   std::vector<std::string> named_directories() const;                 // those that changed last first
   OpenedVersion open_directory(const std::filesystem::path& directory);
+  OpenedVersion find(const std::string& version);
+  void validate_weights(const std::filesystem::path& directory) const;
   std::optional<OpenedVersion> open_named(const std::string& version);
 
   const ModelFamilies families_;
   const Config config_;
+  const bool auto_weights_;
   const std::filesystem::path folder_;
   std::mutex opening_;        // held while models are opened: one at a time, because each takes memory
   mutable std::mutex mutex_;  // guards what follows

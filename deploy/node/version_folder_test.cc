@@ -10,6 +10,7 @@
 #include <semaphore>
 #include <thread>
 
+#include "deploy/models/engine.h"
 #include "deploy/node/version_names.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/testing/test_folder.h"
@@ -132,6 +133,24 @@ TEST_SUITE("version folder") {
           std::string::npos);
     for (const char* name : {"", ".", "..", "a/b", "file"}) CHECK(f.refusal_of(name) != "");
   }
+}
+
+TEST_CASE("version folder: a version for which auto weights stand for another format is refused") {
+  Folder f;
+  const auto refusal_with = [&](ModelSettings::Weights weights, bool auto_weights) {
+    f.config.model.weights = weights;
+    f.versions = std::make_shared<VersionFolder>(all_families(), f.config, auto_weights);
+    return f.refusal_of(f.summer);
+  };
+  ModelSettings resolved{.weights = ModelSettings::Weights::auto_};
+  resolve_weights(resolved, demo_model());
+  REQUIRE(resolved.weights == ModelSettings::Weights::f32);
+  CHECK(refusal_with(resolved.weights, true) == "");
+  const std::string refusal = refusal_with(ModelSettings::Weights::bf16, true);
+  CHECK(refusal.find("summer: model.weights is auto, which is f32 for this version and bf16 for the model "
+                     "that the node started with; expected a version stored in the same number format, or "
+                     "model.weights bf16") != std::string::npos);
+  CHECK(refusal_with(ModelSettings::Weights::bf16, false) == "");  // configured, not auto
 }
 
 // Collects what is forwarded, and answers; both may come from the thread of the names.

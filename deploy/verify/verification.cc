@@ -533,6 +533,10 @@ void Verification::write() {
     report_.notes.push_back("Nothing was written, because scores differ.");
     return;
   }
+  if (options_.golden.empty())
+    report_.notes.push_back("Nothing shows that the model was trained for " +
+                            std::string(word_of(form.arrangements.front())) +
+                            ": no golden scores were compared (--golden).");
   const std::vector<Arrangement>& interchangeable =
       report_.shown ? report_.interchangeable : form.interchangeable;
   const bool same_place = form_file_.exists && form_file_.file == target_;

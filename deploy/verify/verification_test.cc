@@ -547,6 +547,7 @@ TEST_SUITE("verification") {
     const std::string lines = world.golden_line(1, user_first) + world.golden_line(2, user_first);
     const VerifyReport written = world.golden(lines, true);
     CHECK(written.faults.empty());
+    CHECK(printed(written).find("Nothing shows") == std::string::npos);
     CHECK(written.written.ends_with("prompt.json"));
     CHECK(world.served()->prompt.arrangements == std::vector{user_first});
     const VerifyReport again = world.golden(lines, true);
@@ -564,6 +565,8 @@ TEST_SUITE("verification") {
     options.prompt = world.folder().path() / "new.json";
     const VerifyReport declared = verify(options);
     CHECK(declared.written == options.prompt.string());
+    CHECK(printed(declared).find("Nothing shows that the model was trained for item_first: no golden scores "
+                                 "were compared (--golden).") != std::string::npos);
     CHECK(world.folder().read("prompt.json") == before);
     const json members = json::parse(world.folder().read("new.json"));
     CHECK(members["arrangements"] == json{"item_first", "user_first"});
