@@ -152,9 +152,22 @@ Fault repeated(const std::vector<std::string>& candidates) {
   return std::nullopt;
 }
 
+// Refuses an option of a newer server: by a default in its place the answer would be another one.
+template <class Option>
+Fault unreadable(Option option, const char* where) {
+  if (option != Option::unreadable) return std::nullopt;
+  return Refusal{RefusalKind::unavailable, "unknown_option",
+                 std::string(where) + " has a value that the router does not know", where,
+                 "a router of the server's version; while a cluster is upgraded, some are older"};
+}
+
 }  // namespace
 
 Fault validate(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = unreadable(request.features, "features")) return fault;
+  if (Fault fault = unreadable(request.unknown, "unknown")) return fault;
+  if (Fault fault = unreadable(request.unknown_user, "unknown_user")) return fault;
+  if (Fault fault = unreadable(request.arrangement, "arrangement")) return fault;
   if (Fault fault = other_model(form, false)) return fault;
   if (Fault fault = bad_timestamp(request.request_timestamp)) return fault;
   if (Fault fault = bad_asker(request, form, limits)) return fault;
@@ -188,6 +201,9 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
 }
 
 Fault validate(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = unreadable(request.features, "features")) return fault;
+  if (Fault fault = unreadable(request.unknown_user, "unknown_user")) return fault;
+  if (Fault fault = unreadable(request.normalised, "normalised")) return fault;
   if (Fault fault = finds_no_items(form)) return fault;
   if (Fault fault = bad_asker(request, form, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;

@@ -50,6 +50,25 @@ TEST_CASE("request check: a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.task = "click"; }) == "malformed unknown_task");
 }
 
+TEST_CASE("request check: an option of a newer server is refused, naming the field") {
+  const auto ranking = [](std::function<void(RankRequest&)> change) { return verdict(rank(), change, form); };
+  CHECK(ranking([](auto& r) { r.features = Freshness::unreadable; }) == "unavailable unknown_option");
+  CHECK(ranking([](auto& r) { r.unknown = UnknownCandidates::unreadable; }) == "unavailable unknown_option");
+  CHECK(ranking([](auto& r) { r.unknown_user = UnknownUser::unreadable; }) == "unavailable unknown_option");
+  CHECK(ranking([](auto& r) { r.arrangement = Arrangement::unreadable; }) == "unavailable unknown_option");
+  PromptForm generator = form;
+  generator.discriminant = {};
+  const auto search = [&](std::function<void(GenerateRequest&)> change) {
+    return verdict(GenerateRequest{.user = "ann", .top_k = 2}, change, generator);
+  };
+  CHECK(search([](auto&) {}) == "sound");
+  CHECK(search([](auto& r) { r.normalised = Normalised::unreadable; }) == "unavailable unknown_option");
+  CHECK(search([](auto& r) { r.features = Freshness::unreadable; }) == "unavailable unknown_option");
+  RankRequest old = rank();
+  old.arrangement = Arrangement::unreadable;
+  CHECK(validate(old, form, limits)->where == "arrangement");
+}
+
 TEST_CASE("request check: a user without a profile is named together with the tenant") {
   const Refusal of_default = user_without_profile("ann", ""), of_acme = user_without_profile("ann", "acme");
   CHECK(of_default.what == "user \"ann\" has no profile");

@@ -5,13 +5,14 @@
 #include <iterator>
 
 #include "runtime/actor/quoted_word.h"
+#include "runtime/actor/request_options.h"
 
 namespace troupe {
 namespace {
 
 // in order of Arrangement
-constexpr std::string_view words[] = {"",        "causal", "user_first", "item_first", "candidates_apart",
-                                      "history", "towers"};
+constexpr std::string_view words[] = {"",        "causal", "user_first",   "item_first", "candidates_apart",
+                                      "history", "towers", unreadable_word};
 
 }  // namespace
 
@@ -19,7 +20,7 @@ std::string_view word_of(Arrangement arrangement) { return words[static_cast<std
 
 std::optional<Refusal> read_word(std::string_view word, Arrangement& out) {
   const auto at = std::ranges::find(words, word);
-  if (at == std::end(words))
+  if (at == std::end(words) || word == unreadable_word)
     return Refusal{RefusalKind::malformed, "unknown_arrangement", "arrangement is " + quoted_word(word),
                    "arrangement",
                    "causal, user_first, item_first or candidates_apart, as the model's form declares; \"\" "

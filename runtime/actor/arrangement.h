@@ -20,7 +20,8 @@ enum class Arrangement : std::uint8_t {
   item_first,        // system → items, which do not see each other → user (BAT §4.2, item prefix)
   candidates_apart,  // system → user → one candidate, read behind it: as many such prompts as candidates
   history,           // events → candidates, which see all events and themselves (HSTU)
-  towers             // the events of several towers → candidates, which see all events (Climber)
+  towers,            // the events of several towers → candidates, which see all events (Climber)
+  unreadable         // a word of the wire that this build does not know (request_options.h)
 };
 
 // Returns the word of an arrangement; "" for `unnamed`.

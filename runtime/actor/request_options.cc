@@ -2,22 +2,33 @@
 #include "runtime/actor/request_options.h"
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 
 #include "runtime/actor/quoted_word.h"
 
 namespace troupe {
 namespace {
 
-constexpr std::string_view freshness_words[] = {"", "exact", "wait", "behind"};  // in order of Freshness
-constexpr std::string_view user_words[] = {"", "refuse", "cold"};                // in order of UnknownUser
-constexpr std::string_view normalised_words[] = {"", "vocabulary", "allowed"};   // in order of Normalised
+// In the order of their types.
+constexpr std::string_view freshness_words[] = {"", "exact", "wait", "behind", unreadable_word};
+constexpr std::string_view user_words[] = {"", "refuse", "cold", unreadable_word};
+constexpr std::string_view normalised_words[] = {"", "vocabulary", "allowed", unreadable_word};
+
+// Sets `out` to the option with this word. Returns false if none has it.
+template <class Option>
+bool find_word(std::span<const std::string_view> words, std::string_view word, Option& out) {
+  const auto at = std::ranges::find(words, word);
+  if (at == words.end() || word == unreadable_word) return false;
+  out = static_cast<Option>(at - words.begin());
+  return true;
+}
 
 }  // namespace
 
 std::string_view word_of(Freshness freshness) { return freshness_words[static_cast<std::size_t>(freshness)]; }
 
 std::string_view word_of(UnknownCandidates unknown) {
+  if (unknown == UnknownCandidates::unreadable) return unreadable_word;
   return unknown == UnknownCandidates::skip ? "skip" : "";
 }
 
@@ -28,11 +39,9 @@ std::string_view word_of(Normalised normalised) {
 }
 
 std::optional<Refusal> read_word(std::string_view word, Freshness& out) {
-  const auto at = std::ranges::find(freshness_words, word);
-  if (at == std::end(freshness_words))
+  if (!find_word(freshness_words, word, out))
     return Refusal{RefusalKind::malformed, "unknown_freshness", "features is " + quoted_word(word),
                    "features", "exact, wait or behind; \"\" is as configured (features.freshness)"};
-  out = static_cast<Freshness>(at - std::begin(freshness_words));
   return std::nullopt;
 }
 
@@ -45,22 +54,18 @@ std::optional<Refusal> read_word(std::string_view word, UnknownCandidates& out) 
 }
 
 std::optional<Refusal> read_word(std::string_view word, UnknownUser& out) {
-  const auto at = std::ranges::find(user_words, word);
-  if (at == std::end(user_words))
+  if (!find_word(user_words, word, out))
     return Refusal{RefusalKind::malformed, "bad_unknown_user", "unknown_user is " + quoted_word(word),
                    "unknown_user",
                    "refuse or cold: how to treat a user that is not stored; \"\" is as configured "
                    "(router.unknown_user)"};
-  out = static_cast<UnknownUser>(at - std::begin(user_words));
   return std::nullopt;
 }
 
 std::optional<Refusal> read_word(std::string_view word, Normalised& out) {
-  const auto at = std::ranges::find(normalised_words, word);
-  if (at == std::end(normalised_words))
+  if (!find_word(normalised_words, word, out))
     return Refusal{RefusalKind::malformed, "unknown_normalisation", "normalised is " + quoted_word(word),
                    "normalised", "vocabulary or allowed; \"\" is as the model's form says"};
-  out = static_cast<Normalised>(at - std::begin(normalised_words));
   return std::nullopt;
 }
 

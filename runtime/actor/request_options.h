@@ -1,7 +1,8 @@
 #pragma once
 // Options of a request that clients and the wire spell as words: how fresh features must be, what
 // becomes of unknown candidates and users, and over which tokens a search's probabilities are normalised.
-// Readers of request bodies turn the words into these types, so that actors never meet an unknown word.
+// Readers of request bodies turn the words into these types, and refuse an unknown one. From the wire, a word
+// that this build does not know is `unreadable`: routers refuse such a request of a newer server.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -15,28 +16,35 @@ enum class Freshness : std::uint8_t {
   configured,  // as the setting features.freshness says
   exact,       // as stored now
   wait,        // read from the store no longer ago than the expiry
-  behind       // what this process knows now, or nothing; the store is read after the answer
+  behind,      // what this process knows now, or nothing; the store is read after the answer
+  unreadable
 };
 
 // Treatment of candidates that are not in the catalog.
 enum class UnknownCandidates : std::uint8_t {
   refuse,  // the request is refused
-  skip     // the other candidates are ranked
+  skip,    // the other candidates are ranked
+  unreadable
 };
 
 // Treatment of a user that is not stored.
 enum class UnknownUser : std::uint8_t {
   configured,  // as the setting router.unknown_user says
   refuse,      // the request is refused
-  cold         // the user is answered as one without events, and the answer says so
+  cold,        // the user is answered as one without events, and the answer says so
+  unreadable
 };
 
 // Tokens over which a search normalises the probability of a token (kernels::Search::Normalisation).
 enum class Normalised : std::uint8_t {
   by_model,    // as the model's prompt form says
   vocabulary,  // the whole vocabulary
-  allowed      // the tokens that may follow
+  allowed,     // the tokens that may follow
+  unreadable
 };
+
+// Word of an unreadable option; no reader takes it.
+inline constexpr std::string_view unreadable_word = "?";
 
 // Return the word of an option; "" for the default.
 std::string_view word_of(Freshness freshness);

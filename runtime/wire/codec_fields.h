@@ -46,9 +46,8 @@ void get(capnp::Data::Reader name, std::optional<BlockName>& out);
 inline std::uint16_t wire(RefusalKind kind) { return wire_number(kind); }
 inline void get(std::uint16_t number, RefusalKind& out) { out = kind_of_wire_number(number); }
 
-// Options are words in the bytes. A word that this build does not know makes the message invalid: it is
-// dropped, and its sender gets no answer before its deadline. So a new word is for servers whose routers
-// know it already.
+// Options are words in the bytes. A word that this build does not know is `unreadable`, and its receiver
+// refuses the request.
 template <class Option>
 requires requires(Option option) { word_of(option); }
 capnp::Text::Reader wire(Option option) {
@@ -58,7 +57,7 @@ capnp::Text::Reader wire(Option option) {
 template <class Option>
 requires requires(Option option) { word_of(option); }
 void get(capnp::Text::Reader from, Option& out) {
-  KJ_REQUIRE(!read_word({from.begin(), from.size()}, out), "an option has an unknown word");
+  if (read_word({from.begin(), from.size()}, out)) out = Option::unreadable;
 }
 
 // Enumerators have the same numbers on both sides: enums are generated, or the generated code asserts it.

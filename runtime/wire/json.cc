@@ -44,7 +44,7 @@ Fault reject_if_missing<schema::ReplayRequest>(schema::ReplayRequest::Reader bod
 
 std::string_view text_of(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
 
-// The codec takes an unknown word of an option for damage, so it is refused before.
+// The codec does not keep an unknown word of an option, so it is refused before.
 template <class Wire>
 Fault reject_if_unknown_word(typename Wire::Reader) {
   return {};

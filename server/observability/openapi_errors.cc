@@ -80,7 +80,8 @@ constexpr ApiError errors[] = {
     {503, "The server cannot answer now; repeat it after Retry-After.",
      "overloaded busy replaced draining stopping starting not_ready too_many_connections no_worker "
      "worker_lost "
-     "wrong_model wrong_catalog wrong_prototypes wrong_arrangement load_failed no_memory device_failed "
+     "wrong_model wrong_catalog wrong_prototypes wrong_arrangement unknown_option load_failed no_memory "
+     "device_failed "
      "features_unavailable storage_failed data_damaged outcome_unknown coordination_unavailable",
      R"j("code":"not_ready","message":"this node is shutting down","where":"cluster",)j"
      R"j("expected":"another node","type":"server_error","param":"cluster")j"},
