@@ -142,7 +142,8 @@ TEST_CASE("version folder: a version for which auto weights stand for another fo
     f.versions = std::make_shared<VersionFolder>(all_families(), f.config, auto_weights);
     return f.refusal_of(f.summer);
   };
-  ModelSettings resolved{.weights = ModelSettings::Weights::auto_};
+  ModelSettings resolved = f.config.model;
+  resolved.weights = ModelSettings::Weights::auto_;
   resolve_weights(resolved, demo_model());
   REQUIRE(resolved.weights == ModelSettings::Weights::f32);
   CHECK(refusal_with(resolved.weights, true) == "");
