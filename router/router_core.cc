@@ -32,7 +32,8 @@ Duration leader_wait(const RouterConfig& config) {
   return {config.joined ? awaited_members * config.members_every.us : 0};
 }
 
-// As long as until the loss of a worker's process is certain, and once more until another one is heard.
+// Returns how long a request waits for a worker: until the loss of its process is certain, and as long again
+// until another one is heard.
 Duration worker_wait(const RouterConfig& config) { return {6 * config.heartbeat.us}; }
 
 // Workers that run connect and are heard within a few heartbeats.

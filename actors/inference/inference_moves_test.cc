@@ -10,7 +10,7 @@ namespace inference_moves_test {
 
 using namespace inference_test;
 
-// Where the parts of a plan are in memory.
+// Addresses of the parts of a plan in memory.
 struct Location {
   const void *segments, *features, *readouts, *rows, *allowed, *blocks;
   bool operator==(const Location&) const = default;

@@ -24,7 +24,7 @@ constexpr std::uint16_t sizes64 = 1;  // extra field with 64-bit sizes and offse
 constexpr std::uint64_t entries_max = 1 << 20;
 constexpr std::size_t name_bytes_max = 1024;
 
-// Where the directory of entries is.
+// Position and length of the directory of entries.
 struct Directory {
   std::uint64_t offset = 0, size = 0, entries = 0;
   bool operator==(const Directory&) const = default;

@@ -39,7 +39,7 @@ std::string numbers_in_json(const std::vector<Number>& numbers) {
 
 std::string name_of_item(const std::string& item) { return "<item_" + item + ">"; }
 
-// Where the tokens of a table's items come from.
+// Source of the tokens of a table's items.
 class ItemTokens {
  public:
   ItemTokens(const TableCells& cells, const TableColumn* column, const TableReading& reading)
@@ -56,7 +56,7 @@ class ItemTokens {
     if (reads_titles()) return in_json(cells_.text("title"));
     return std::nullopt;
   }
-  // As JSON; "" leaves it out.
+  // Returns the identifier as JSON; "" = the item has none.
   std::string identifier_of(const std::string& item) const {
     if (!cells_.is_empty("identifier")) return token_in_json(cells_.text("identifier"));
     if (const PutItem* const known = reading_.items && !column_ ? reading_.items->find(item) : nullptr)

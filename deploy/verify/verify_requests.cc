@@ -38,7 +38,7 @@ std::vector<Item> made_items(const std::vector<Item>& catalog, std::size_t numbe
   return items;
 }
 
-// Where a row of an evaluation file is, and whether it gives a history, which may be empty. A table always
+// Position of a row of an evaluation file. The row may give a history, which may be empty; a table's always
 // does.
 struct RowOrigin {
   std::string where;  // "requests.jsonl:7"

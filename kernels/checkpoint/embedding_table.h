@@ -42,8 +42,8 @@ class MappedTable final : public EmbeddingTable {
   const std::uint32_t rows_, columns_;
 };
 
-// Where a model's item embedding, which may be larger than all else together, is kept: read into
-// memory, or left in its file.
+// Storage of a model's item embedding, which may be larger than all else together: read into memory, or left
+// in its file.
 enum class ItemRows : std::uint8_t { in_memory, apart };
 
 // Hashes all rows in order, as one part, like the whole matrix in memory. Reads the table once.

@@ -188,7 +188,7 @@ TEST_CASE("prototypes: a history made of its own prototypes equals the computed 
   CHECK_FALSE(prototypes.find(40, 3));
   CHECK_FALSE(prototypes.find(history.tokens[0], 200));
 
-  // As a block at 0 that is reused where the history is, with nothing of it computed.
+  // The plan reuses a block at 0 in place of the history, and computes nothing of it.
   const std::vector<std::byte*> block = history.allocate_pages(numbers.size());
   prototypes.fill(history.layout, numbers, 0, block);
   Plan reusing = history.plain();

@@ -26,9 +26,9 @@ TEST_CASE("return rate: with few observations one block without a return is adde
   ReturnRate returns(10'000);
   CHECK(returns.want("a", 10, plenty, 0) == 0);
   CHECK(returns.want("a", 10, plenty, 0) == 0);
-  // One of two gaps after a later want has ended with a return; the other one counts half, as it may still.
+  // One of two gaps after a later want has ended with a return. The other one may still, and counts half.
   CHECK(returns.want("a", 10, plenty, 0) == doctest::Approx(1 / (1.5 + 1) / (1 - 1 / (1.5 + 1))));
-  // So it is after two first wants, and a return is followed by 2 / 3 more.
+  // The same holds after two first wants, and a return is followed by 2 / 3 more.
   CHECK(returns.want("b", 10, plenty, 0) == doctest::Approx(1 / (1.5 + 1) * (1 + 2. / 3)));
 }
 

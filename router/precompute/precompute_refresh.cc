@@ -160,7 +160,7 @@ bool Precompute::follow_plan(Step step, std::shared_ptr<const ItemAssignment> pl
   return true;
 }
 
-// It is done once all item blocks are where they belong without the leaving nodes. A node that is
+// A migration is done once all item blocks are where they belong without the leaving nodes. A node that is
 // away or takes no work is not waited for, and neither is a walk that no node could take blocks of.
 Precompute::MigrationProgress Precompute::migration() const {
   if (stage_ == Stage::off) return {.is_done = true};

@@ -144,7 +144,7 @@ AnswerVerifier::Running AnswerVerifier::end_run(Step step) {
 
 // ---- ends of a recomputation ----
 
-// It comes next, so that an answer that differs is reported soon.
+// Puts the verification first, so that an answer that differs is reported soon.
 void AnswerVerifier::try_again(Step step, Verification&& verification, bool is_last) {
   if (is_last || ++verification.tries >= tries_max) return drop(step);
   pending_.push_front(std::move(verification));

@@ -19,7 +19,7 @@ namespace troupe::router {
 // (why_not_usual).
 ItemBlockKind item_block_kind(const Policy& usual, const PromptForm& form, double approximate);
 
-// Where a block begins and what it sees.
+// Start of a block, and what it sees.
 struct ItemBlockPlace {
   std::int32_t start = 0;
   bool sees_system = false;

@@ -26,7 +26,7 @@ class PullTable {
     TROUPE_CHECK(self > 0, "the pulling process has an incarnation");
   }
 
-  // As in Transport. An empty address: the peer is known but unreachable.
+  // These are the functions of Transport. An empty address: the peer is known but unreachable.
   void meet(NodeId node, Incarnation incarnation, Bytes address);
   void lose(NodeId node, Incarnation incarnation);
 

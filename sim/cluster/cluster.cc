@@ -130,7 +130,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
 
 Cluster::~Cluster() { host_.stop(); }
 
-// As served: actors of a node exchange messages immediately and in order; clients run on the same machine.
+// Actors of a node exchange messages immediately and in order, as served; clients run on the same machine.
 SimOptions Cluster::sim_options() {
   SimOptions options{.seed = scenario_.seed,
                      .actor_ids = actor_ids(),
@@ -186,7 +186,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_
                          .own_keys = own_keys(model),
                          .expiry = scenario_.expiry,
                          .now = [this] { return host_.now(); }};
-  // As served: profiles are in memory, and the cost of finding them is host work.
+  // Profiles are in memory, as served, and the cost of finding them is host work.
   if (scenario_.served) {
     const double wait_us = charge_ ? scenario_.hardware->device.host.wait_us : 0;
     options.latency_min = options.latency_max = {static_cast<std::int64_t>(wait_us)};

@@ -10,7 +10,7 @@
 
 namespace troupe::sim {
 
-// Where a fault of a kind may strike.
+// Target that a fault of a kind may strike.
 enum class FaultTarget : std::uint8_t {
   node,    // any node
   pair,    // any node and any peer

@@ -17,8 +17,8 @@ namespace {
 // time of a pass between two regions, and short compared with sleeping and waking.
 constexpr int looks_before_sleep = 2000;
 
-// Where passes use most of the cores, work is split from so many times the operations of a lone pass on:
-// below, splits cost up to half of the time of small searches (tests/bench/split_bench.cc).
+// Factor on the least operations that are split, where passes use most of the cores. With fewer, splits cost
+// up to half of the time of small searches (tests/bench/split_bench.cc).
 constexpr double shared_factor = 100;
 
 void pause_briefly() {

@@ -21,7 +21,7 @@
 #define TROUPE_KERNELS_CPU_PRODUCTS_PRODUCT_ONCE
 namespace troupe::kernels {
 
-// The memory is not allocated, so that a thread's first product is no exception.
+// The memory is not allocated, so that a thread's first product allocates nothing either.
 float* block_memory() {
   alignas(64) thread_local float memory[kBlockFloats];
   return memory;

@@ -490,7 +490,7 @@ inline SiluAttendTask silu_one_row(SiluAttendTask task, std::size_t row) {
   return task;
 }
 
-// As in attend.cc: a row alone in its tile, without pairs, meets only what it sees.
+// A row alone in its tile, without pairs, meets only what it sees, as in attend.cc.
 void silu_attend_rows(const SiluAttendTask& task, AttendScratch& scratch, bool may_pair) {
   if (task.rows == 0 || silu_attend_all(task, scratch, may_pair)) return;
   if (task.rows == 1 && silu_keys_of(task, may_pair) != Keys::pairs) return;

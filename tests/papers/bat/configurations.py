@@ -100,7 +100,7 @@ def figures_5_and_6():
                 yield from each_seed(f"5/{model}/{data}/{system}", data, dict(shape=model, policy=policy))
 
 
-# As BAT's engine does, and Troupe by default.
+# Pulls by default are those of BAT's engine.
 PULLS = {"": {}, "/own": dict(pulls_stall=False, pull_share=0)}
 
 
