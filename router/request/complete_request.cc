@@ -10,10 +10,10 @@
 namespace troupe::router {
 namespace {
 
-class Completing final : public Request {
+class Completing final : public RequestOf<CompleteRequest> {
  public:
   explicit Completing(CompleteRequest&& request)
-      : request_(std::move(request)), fingerprint_(router::fingerprint(request_)) {
+      : RequestOf(std::move(request)), fingerprint_(router::fingerprint(request_)) {
     search_.results = request_.n;
     search_.width = request_.beam_width > 0 ? request_.beam_width : request_.n;
     if (!request_.items) search_.steps = request_.max_tokens;
@@ -21,15 +21,7 @@ class Completing final : public Request {
   }
 
   std::string_view kind() const override { return "complete"; }
-  RequestId id() const override { return request_.id; }
-  std::string_view tenant() const override { return request_.tenant; }
-  std::int64_t budget_us() const override { return request_.budget_us; }
-  const TraceContext& trace() const override { return request_.trace; }
-  std::string_view client_request_id() const override { return request_.client_request_id; }
   std::string_view model() const override { return request_.model; }
-  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::validate(request_, form, limits);
-  }
   std::uint64_t home() const override { return fingerprint_; }
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
@@ -48,7 +40,6 @@ class Completing final : public Request {
  private:
   bool is_completion(const std::vector<Token>& path) const;
 
-  CompleteRequest request_;    // its prompt is moved into the plan
   std::uint64_t fingerprint_;  // of the whole request
   CatalogPointer catalog_;     // of items
   std::shared_ptr<const kernels::PathIndex> paths_;

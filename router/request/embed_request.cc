@@ -16,25 +16,17 @@ namespace {
 
 constexpr std::size_t item_tokens = 1;  // of a model whose tokens are items
 
-class Embedding final : public Request {
+class Embedding final : public RequestOf<EmbedRequest> {
  public:
   Embedding(EmbedRequest&& request, const Policy& usual)
-      : request_(std::move(request)),
+      : RequestOf(std::move(request)),
         user_(history_user(request_)),
         policy_(usual),
         content_(router::fingerprint(request_, 0)) {}
 
   std::string_view kind() const override { return "embed"; }
-  RequestId id() const override { return request_.id; }
-  std::string_view tenant() const override { return request_.tenant; }
-  std::int64_t budget_us() const override { return request_.budget_us; }
-  const TraceContext& trace() const override { return request_.trace; }
-  std::string_view client_request_id() const override { return request_.client_request_id; }
   std::string_view named_user() const override { return request_.user; }
   std::uint64_t profile_version() const override { return profile_version_; }
-  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::validate(request_, form, limits);
-  }
   std::uint64_t home() const override { return of_user_ ? user_hash(request_.tenant, user_) : content_; }
   std::uint64_t fingerprint() const override {
     return of_user_ ? router::fingerprint(request_, profile_version_) : content_;
@@ -57,8 +49,7 @@ class Embedding final : public Request {
   Candidate of_texts();
   Candidate of_history(const PromptForm& form, const BlockNames& names) const;
 
-  EmbedRequest request_;  // its texts are moved into the plan
-  std::string user_;      // owner of the history's blocks
+  std::string user_;  // owner of the history's blocks
   Policy policy_;
   std::uint64_t content_ = 0;  // fingerprint without a profile
   bool of_user_ = request_.texts.empty();

@@ -47,22 +47,14 @@ std::set<Path> paths_in(const Profile& profile, const PathIndex& paths) {
   return found;
 }
 
-class Generation final : public Request {
+class Generation final : public RequestOf<GenerateRequest> {
  public:
   Generation(GenerateRequest&& request, const Policy& usual)
-      : request_(std::move(request)), user_(history_user(request_)), policy_(usual) {}
+      : RequestOf(std::move(request)), user_(history_user(request_)), policy_(usual) {}
 
   std::string_view kind() const override { return "generate"; }
-  RequestId id() const override { return request_.id; }
-  std::string_view tenant() const override { return request_.tenant; }
-  std::int64_t budget_us() const override { return request_.budget_us; }
-  const TraceContext& trace() const override { return request_.trace; }
-  std::string_view client_request_id() const override { return request_.client_request_id; }
   std::string_view named_user() const override { return request_.user; }
   std::uint64_t profile_version() const override { return profile_version_; }
-  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::validate(request_, form, limits);
-  }
   std::uint64_t home() const override { return user_hash(request_.tenant, user_); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
@@ -89,7 +81,6 @@ class Generation final : public Request {
   Items items_of(const Path& path) const;
   std::vector<GeneratedItem> items_of(std::vector<Beam> beams) const;
 
-  GenerateRequest request_;
   std::string user_;  // owner of the history's blocks
   Policy policy_;
   CatalogPointer catalog_;

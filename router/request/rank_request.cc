@@ -25,24 +25,16 @@ std::uint64_t sum_of(std::span<const ItemView> items) {
   return tokens;
 }
 
-class Ranking final : public Request {
+class Ranking final : public RequestOf<RankRequest> {
  public:
   Ranking(RankRequest&& request, const Policy& usual)
-      : request_(std::move(request)),
+      : RequestOf(std::move(request)),
         user_(history_user(request_)),
         policy_(find_policy(request_.policy).value_or(policy_for(usual, request_.arrangement))) {}
 
   std::string_view kind() const override { return "rank"; }
-  RequestId id() const override { return request_.id; }
-  std::string_view tenant() const override { return request_.tenant; }
-  std::int64_t budget_us() const override { return request_.budget_us; }
-  const TraceContext& trace() const override { return request_.trace; }
-  std::string_view client_request_id() const override { return request_.client_request_id; }
   std::string_view named_user() const override { return request_.user; }
   std::uint64_t profile_version() const override { return profile_version_; }
-  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::validate(request_, form, limits);
-  }
   std::uint64_t home() const override { return user_hash(request_.tenant, user_); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
@@ -81,7 +73,6 @@ class Ranking final : public Request {
   Candidate build(const Fit& fit, const PromptForm& form, const BlockNames& names,
                   std::span<const std::uint8_t> in_place = {}) const;
 
-  RankRequest request_;
   std::string user_;  // owner of the history's blocks
   Policy policy_;
   CatalogPointer catalog_;  // owner of the items' tokens

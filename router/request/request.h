@@ -99,6 +99,26 @@ class Request {
   virtual Message reply(RunResult&& result) = 0;
 };
 
+// Holds a request's message, and answers from the members that the messages of all kinds have. A kind moves
+// parts of it into its plan.
+template <class Body>
+class RequestOf : public Request {
+ public:
+  explicit RequestOf(Body&& request) : request_(std::move(request)) {}
+
+  RequestId id() const final { return request_.id; }
+  std::string_view tenant() const final { return request_.tenant; }
+  std::int64_t budget_us() const final { return request_.budget_us; }
+  const TraceContext& trace() const final { return request_.trace; }
+  std::string_view client_request_id() const final { return request_.client_request_id; }
+  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const final {
+    return router::validate(request_, form, limits);
+  }
+
+ protected:
+  Body request_;
+};
+
 // Returns the x-request-id of the request's response: its client's, else its trace id.
 std::string request_id_of(const Request& request);
 

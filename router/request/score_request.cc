@@ -11,27 +11,18 @@
 namespace troupe::router {
 namespace {
 
-class Scoring final : public Request {
+class Scoring final : public RequestOf<ScoreRequest> {
  public:
   explicit Scoring(ScoreRequest&& request)
-      : request_(std::move(request)), fingerprint_(router::fingerprint(request_)) {}
+      : RequestOf(std::move(request)), fingerprint_(router::fingerprint(request_)) {}
 
   std::string_view kind() const override { return "score"; }
-  RequestId id() const override { return request_.id; }
-  std::string_view tenant() const override { return request_.tenant; }
-  std::int64_t budget_us() const override { return request_.budget_us; }
-  const TraceContext& trace() const override { return request_.trace; }
-  std::string_view client_request_id() const override { return request_.client_request_id; }
-  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::validate(request_, form, limits);
-  }
   std::uint64_t home() const override { return fingerprint_; }
   std::uint64_t fingerprint() const override { return fingerprint_; }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
   Message reply(RunResult&& result) override;
 
  private:
-  ScoreRequest request_;       // its query and items are moved into the plan
   std::uint64_t fingerprint_;  // of the whole request
 };
 
