@@ -4,15 +4,12 @@
 #include <numeric>
 #include <string>
 
-#include "router/request/plans.h"
+#include "router/testing/plans_test.h"
 
 namespace troupe::router {
 namespace plan_prefix_test {
 
-const NameContext context{"model 1", "layout 1"};
-
-// System prompt of 8 tokens, <user>, three instruction tokens, <disc>.
-PromptForm games() { return {{1, 10, 11, 12, 13, 14, 15, 16}, {4}, {7, 8, 9}, {5}, 512, 17'903}; }
+using namespace plans_test;
 
 // Form of tiny-ranker-titles: each candidate is marked, and scored behind one token.
 PromptForm titles() {
@@ -27,43 +24,6 @@ PromptForm titles() {
   form.no = 8;
   form.blocks_see_system = true;
   return form;
-}
-
-const kernels::PlanLimits limits = [] {
-  kernels::PlanLimits all{17'903, 512};
-  all.repairs = true;
-  return all;
-}();
-
-Profile history_of(std::uint32_t events) {
-  Profile profile{1, std::vector<Token>(4 * events), std::vector<std::uint32_t>(events, 4)};
-  std::iota(profile.tokens.begin(), profile.tokens.end(), 20);
-  return profile;
-}
-
-std::vector<Item> candidates(std::initializer_list<std::size_t> lengths) {
-  std::vector<Item> items;
-  for (const std::size_t length : lengths) {
-    const Token n = static_cast<Token>(items.size());
-    Item item{"item " + std::to_string(n), "", std::vector<Token>(length, 100 + n), 1'044 + n, {}};
-    item.block = BlockNames(games(), context).item(item.tokens);
-    items.push_back(item);
-  }
-  return items;
-}
-
-Candidate build(std::string_view plan, const FittedHistory& history, const std::vector<Item>& items,
-                const RepairChoice& repair = {}, const PromptForm& form = games()) {
-  const BlockNames names(form, context);
-  const std::vector<ItemView> seen = views(items);
-  return find_plan(plan)->build({.form = form,
-                                 .names = &names,
-                                 .tenant = "t",
-                                 .user = "ann",
-                                 .history = history.tokens,
-                                 .events = history.events,
-                                 .items = seen,
-                                 .repair = repair});
 }
 
 TEST_CASE("item prefix: repaired items fill spans from their blocks, and see the items before them") {
