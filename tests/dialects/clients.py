@@ -21,37 +21,15 @@ import urllib.error
 import urllib.request
 
 import texts as texts_test
-from served import Served
+from served import ServedDemo
+from npm_packages import install  # from the folder above, which served adds
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEMO = os.path.join(ROOT, "deploy", "demo")
 PACKAGE, SKIPPED = "cohere-ai@8.1.0", 77
 
 
-class Node(Served):
+class Node(ServedDemo):
     def __init__(self, troupe):
-        super().__init__()
-        common = ["--model", os.path.join(DEMO, "model"), "--data-dir", self.at("data")]
-        subprocess.run(
-            [troupe, "import", *common, "--data", os.path.join(DEMO, "world")],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        self.key = subprocess.run(
-            [troupe, "keys", "add", self.at("keys")], check=True, capture_output=True, text=True
-        ).stdout.strip()
-        self.headers = {"authorization": "Bearer " + self.key}
-        self.serve(
-            [
-                troupe,
-                "serve",
-                *common,
-                "--set",
-                f"http.api_keys={self.at('keys')}",
-                "--set",
-                "router.policy=item",
-            ]
-        )
+        super().__init__(troupe, "router.policy=item")
 
 
 def texts(name, values):
@@ -187,17 +165,6 @@ def try_other_servers(node, candidates, check):
     check(status == 422 and reply["error"]["code"] == "no_tokenizer", "/tokenize wants a tokenizer")
 
 
-def install(folder):
-    open(os.path.join(folder, "package.json"), "w").write('{"private": true}')
-    run = subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    return "" if run.returncode == 0 else "npm cannot install " + PACKAGE + ": " + run.stderr.strip()[-200:]
-
-
 def calls_fail(troupe):
     """Runs calls.py with the system's Python, which has Debian's package; returns 77 without the package."""
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -216,7 +183,7 @@ def why_no_client(args, folder):
     for program in ("node", "npm") if args.install else ("node",):
         if not shutil.which(program):
             return program + " is not installed"
-    if args.install and (why := install(folder)):
+    if args.install and (why := install(folder, PACKAGE)):
         return why
     there = os.path.isdir(os.path.join(folder, "node_modules", "cohere-ai"))
     return "" if there else "no package cohere-ai; expected --install, or TROUPE_COHERE=FOLDER"

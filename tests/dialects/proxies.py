@@ -19,10 +19,8 @@ import subprocess
 import sys
 import time
 
-from served import Served
+from served import ServedDemo
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEMO = os.path.join(ROOT, "deploy", "demo")
 SKIPPED, WAIT_SECONDS = 77, 30
 LIVE, READY = ["/v2/health/live", "/livez", "/healthz"], ["/v2/health/ready", "/readyz", "/health", "/ping"]
 RANK = {"user": "ana", "candidates": ["camp-0001", "camp-0002", "camp-0003"]}
@@ -57,21 +55,9 @@ def until(holds, seconds=WAIT_SECONDS):
     return None
 
 
-class Node(Served):
+class Node(ServedDemo):
     def __init__(self, troupe):
-        super().__init__()
-        common = ["--model", os.path.join(DEMO, "model"), "--data-dir", self.at("data")]
-        subprocess.run(
-            [troupe, "import", *common, "--data", os.path.join(DEMO, "world")],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        self.key = subprocess.run(
-            [troupe, "keys", "add", self.at("keys")], check=True, capture_output=True, text=True
-        ).stdout.strip()
-        self.headers = {"authorization": "Bearer " + self.key}
-        more = [f"http.api_keys={self.at('keys')}", "node.drain_notice=10min"]
-        self.serve([troupe, "serve", *common, *[word for one in more for word in ("--set", one)]])
+        super().__init__(troupe, "node.drain_notice=10min")
         self.address = self.url.split("//")[1]
 
     def __exit__(self, *_):

@@ -12,6 +12,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from served_node import ServedNode
 
 READY_WITHIN = 30  # seconds
+DEMO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "deploy", "demo")
 
 
 class Served(ServedNode):
@@ -49,3 +50,22 @@ class Served(ServedNode):
                 return reply.status, json.loads(reply.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
+
+
+class ServedDemo(Served):
+    """The demo's node, which wants the key in `key`."""
+
+    def __init__(self, troupe, *settings):
+        super().__init__()
+        common = ["--model", os.path.join(DEMO, "model"), "--data-dir", self.at("data")]
+        subprocess.run(
+            [troupe, "import", *common, "--data", os.path.join(DEMO, "world")],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        self.key = subprocess.run(
+            [troupe, "keys", "add", self.at("keys")], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        self.headers = {"authorization": "Bearer " + self.key}
+        sets = [f"http.api_keys={self.at('keys')}", *settings]
+        self.serve([troupe, "serve", *common, *(word for one in sets for word in ("--set", one))])

@@ -19,20 +19,10 @@ import sys
 import tempfile
 
 from generate_node import SKIPPED, Node, Client, missing, model_folder
+from npm_packages import install  # from the folder above, which generate_node adds
 
 MODEL = "tiny-onerec"
 PACKAGE = "openai@6.49.0"
-
-
-def install(folder):
-    open(os.path.join(folder, "package.json"), "w").write('{"private": true}')
-    run = subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    return "" if run.returncode == 0 else "npm cannot install " + PACKAGE + ": " + run.stderr.strip()[-200:]
 
 
 def ask(troupe, folder):
@@ -67,7 +57,7 @@ def main(argv):
             return skip(program + " is not installed")
     with tempfile.TemporaryDirectory(prefix="troupe-openai-") as temporary:
         folder = temporary if args.install else os.environ.get("TROUPE_OPENAI", "")
-        why_not = install(folder) if args.install else ""
+        why_not = install(folder, PACKAGE) if args.install else ""
         if why_not:
             return skip(why_not)
         if not os.path.isdir(os.path.join(folder, "node_modules", "openai")):
