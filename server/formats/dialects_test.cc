@@ -81,6 +81,8 @@ TEST_SUITE("foreign formats") {
     CHECK(request.own_history);
     CHECK(request.unknown_user == UnknownUser::cold);
     CHECK(request.request_timestamp == 9);
+    CHECK(std::get<Rerank>(asked).names == names_of_history("query", true));
+    CHECK(std::get<Rerank>(read("[]")).names == names_of_history("query", false));
     CHECK(std::get<Rerank>(read("[]")).request.own_history);  // a user without events
     CHECK(fault_in(read(R"({"history":["x"],"features":[{"name":"timestamps","values":[5]}]})")) == "");
     CHECK(fault_in(read("{}")) == "400 missing_field query.history or tokens");

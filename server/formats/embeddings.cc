@@ -68,7 +68,10 @@ class EmbeddingReader {
                  "one user's id or history, as the model reads users' histories");
     const JsonTree& user = is_list ? input.front() : input;
     const std::string where = is_list ? "input[0]" : "input";
-    if (user.is_object()) return take_history(read_history(user, where, rows_, text_), out_.request);
+    if (user.is_object()) {
+      out_.names = names_of_history(where, true);
+      return take_history(read_history(user, where, rows_, text_), out_.request);
+    }
     out_.request.user = tree_text(user, where);
   }
 

@@ -20,6 +20,7 @@
 #include <variant>
 
 #include "runtime/actor/messages.h"
+#include "server/formats/own_names.h"
 #include "server/formats/row_bodies.h"
 #include "server/formats/text_pairs.h"
 
@@ -29,6 +30,7 @@ struct Embeddings {
   EmbedRequest request;  // without tenant
   std::string model;     // requested model; "" = any served one
   bool in_base64 = false;
+  OwnNames names = {};  // of the history in `input`
 };
 std::variant<Embeddings, Refusal> read_embeddings(std::string_view body, const ModelText& text,
                                                   const ScoreLimits& limits, const RowLimits& rows = {});

@@ -91,6 +91,8 @@ TEST_SUITE("embeddings") {
       CHECK(request.history == std::vector<std::string>{"x", "y"});
       CHECK(request.event_features == std::vector<Feature>{{"timestamps", {5, 6}}});
       CHECK(request.own_history);
+      CHECK(std::get<Embeddings>(asked).names ==
+            names_of_history(*input == '[' ? "input[0]" : "input", true));
     }
     CHECK(std::get<Refusal>(read(R"({"history":["x","y","z"]})")).where == "input.history");
     CHECK(std::get<Refusal>(read(R"([{"history":"x"}])")).where == "input[0].history");

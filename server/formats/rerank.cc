@@ -53,8 +53,10 @@ bool has_texts(const JsonTree& tree, const std::string& list) {
   return tree.at("query").is_string() && std::ranges::none_of(tree.at(list), names_item);
 }
 
-void take_query(const JsonTree& value, const RowLimits& rows, const ModelText& text, RankRequest& request) {
+void take_query(const JsonTree& value, const RowLimits& rows, const ModelText& text, Rerank& out) {
+  RankRequest& request = out.request;
   if (value.is_string()) return void(request.user = tree_text(value, "query"));
+  out.names = names_of_history("query", value.is_object());
   if (value.is_object()) return take_history(read_history(value, "query", rows, text), request);
   if (!value.is_array()) tree_type_fault(value, "query", "a user's id, or a history: a list of item ids");
   request.own_history = true;
@@ -151,7 +153,7 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
     for (const auto& [name, value] : tree.items()) take_member(name, value, candidates_max, out);
     for (const std::string& needed : {std::string("query"), out.list})
       if (!tree.contains(needed)) tree_fault("missing_field", "the body has no " + needed, needed, members);
-    take_query(tree.at("query"), rows, text, out.request);
+    take_query(tree.at("query"), rows, text, out);
     out.request.candidates = out.documents;
     if (text.ranks_texts() && has_texts(tree, out.list)) {
       reject_if_not_apart(out.request);

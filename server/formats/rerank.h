@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "runtime/actor/messages.h"
+#include "server/formats/own_names.h"
 #include "server/formats/row_bodies.h"
 #include "server/formats/text_pairs.h"
 
@@ -41,6 +42,7 @@ struct Rerank {
   std::vector<std::string> documents;  // by the index that results name
   std::string model;                   // requested model; "" = any served one
   bool return_documents = false;
+  OwnNames names = {};                    // of the history in `query`
   std::string list = "documents";         // name of the documents in the body; "texts" = TEI's form
   std::uint32_t document_tokens_max = 0;  // of each text; 0 = no limit
 };

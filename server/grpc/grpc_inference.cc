@@ -379,7 +379,7 @@ bool is_answer_to(const InferRequest& asked, const Message& reply) {
 ShapedRequest shaped(InferRequest asked, std::string named, bool is_raw, std::int64_t budget_us) {
   Message message = std::visit([](auto& request) { return Message{request}; }, asked.request);
   set_budget(message, budget_us);
-  std::string candidates = asked.candidates;
+  OwnNames names{.candidates = asked.candidates};
   return {std::move(message),
           [asked = std::move(asked), named = std::move(named), is_raw](
               const Message& reply, const AnsweringModel& model,
@@ -388,7 +388,7 @@ ShapedRequest shaped(InferRequest asked, std::string named, bool is_raw, std::in
             if (auto other = reject_if_other_model(named, model, infer_version(reply))) return *other;
             return infer_message(asked, reply, named, is_raw);
           },
-          std::move(candidates)};
+          std::move(names)};
 }
 
 template <class ProtoMessage>

@@ -43,7 +43,8 @@ HttpRoute route_rerank(const HttpRequest& request, const ServerLimits& limits, c
   Message message = asked.texts ? with_tenant(*std::exchange(asked.texts, std::nullopt), request.tenant)
                                 : with_tenant(asked.request, request.tenant);
   asked.request.candidates.clear();
-  std::string list = asked.list;
+  OwnNames names = asked.names;
+  names.candidates = asked.list;
   return ShapedRequest{std::move(message),
                        [asked = std::move(asked)](const Message& reply, const AnsweringModel& model,
                                                   std::int64_t) -> std::variant<std::string, Refusal> {
@@ -56,7 +57,7 @@ HttpRoute route_rerank(const HttpRequest& request, const ServerLimits& limits, c
                          return ranked ? rerank_body(asked, *ranked, model.shown())
                                        : rerank_body(asked, *scored, model.shown());
                        },
-                       std::move(list)};
+                       std::move(names)};
 }
 
 // Routes a score request in vLLM's or SGLang's form.
@@ -68,7 +69,7 @@ HttpRoute route_foreign_score(ScoreForm form, const HttpRequest& request, const 
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
   // its answer needs nothing more of it
   if (auto* scores = std::get_if<ScoreRequest>(&asked.request)) *scores = {};
-  std::string list = asked.candidates;
+  OwnNames names{.candidates = asked.candidates};
   return ShapedRequest{std::move(message),
                        [asked = std::move(asked)](const Message& reply, const AnsweringModel& model,
                                                   std::int64_t now_s) -> std::variant<std::string, Refusal> {
@@ -80,7 +81,7 @@ HttpRoute route_foreign_score(ScoreForm form, const HttpRequest& request, const 
                          return score_body(asked, reply, model.shown().empty() ? version : model.shown(),
                                            now_s);
                        },
-                       std::move(list)};
+                       std::move(names)};
 }
 
 HttpRoute route_infer(const HttpRequest& request, std::string named, const ServerLimits& limits) {
@@ -88,7 +89,7 @@ HttpRoute route_infer(const HttpRequest& request, std::string named, const Serve
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<InferRequest>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
-  std::string list = asked.candidates;
+  OwnNames names{.candidates = asked.candidates};
   return ShapedRequest{std::move(message),
                        [asked = std::move(asked), named = std::move(named)](
                            const Message& reply, const AnsweringModel& model,
@@ -97,7 +98,7 @@ HttpRoute route_infer(const HttpRequest& request, std::string named, const Serve
                            return *other;
                          return infer_body(asked, reply, named);
                        },
-                       std::move(list)};
+                       std::move(names)};
 }
 
 HttpRoute route_embeddings(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
@@ -105,6 +106,7 @@ HttpRoute route_embeddings(const HttpRequest& request, const ServerLimits& limit
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<Embeddings>(read);
   Message message = with_tenant(std::exchange(asked.request, {}), request.tenant);
+  OwnNames names = asked.names;
   return ShapedRequest{std::move(message),
                        [asked = std::move(asked)](const Message& reply, const AnsweringModel& model,
                                                   std::int64_t) -> std::variant<std::string, Refusal> {
@@ -113,7 +115,8 @@ HttpRoute route_embeddings(const HttpRequest& request, const ServerLimits& limit
                          if (auto other = reject_if_other_model(asked.model, model, embedded->model_version))
                            return *other;
                          return embeddings_body(asked, *embedded, model.shown());
-                       }};
+                       },
+                       std::move(names)};
 }
 
 // Returns the tokens of a text. No actor is asked.

@@ -14,6 +14,7 @@
 #include "runtime/wire/json.h"
 #include "server/auth/api_keys.h"
 #include "server/formats/model_text.h"
+#include "server/formats/own_names.h"
 #include "server/formats/row_bodies.h"
 
 namespace troupe::server {
@@ -56,7 +57,7 @@ struct ShapedRequest {
   std::function<std::variant<std::string, Refusal>(const Message& reply, const AnsweringModel& model,
                                                    std::int64_t now_s)>
       body;
-  std::string candidates = {};  // the request's own name for its candidates, in refusals; "" = that
+  OwnNames names = {};  // in refusals
 };
 
 // An answer that needs no actor.

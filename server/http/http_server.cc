@@ -118,13 +118,6 @@ void set_trace(Message& message, const TraceContext& trace) {
       message);
 }
 
-// Names the candidate at fault as the request does: candidates[3] is documents[3] of a reranking.
-Refusal with_own_name(Refusal refusal, const std::string& candidates) {
-  constexpr std::string_view ours = "candidates";
-  if (refusal.where.starts_with(ours)) refusal.where.replace(0, ours.size(), candidates);
-  return refusal;
-}
-
 // A router of an earlier version does not know that a request can name an arrangement, and serves another.
 std::optional<Refusal> reject_if_other_arrangement(Arrangement named, const Message& answer) {
   const auto* rank = std::get_if<RankReply>(&answer);
@@ -268,12 +261,12 @@ std::int64_t HttpServer::Server::now_us() {
 
 RequestId HttpServer::Server::ask_router(Message message, const TraceContext& trace, std::string tenant,
                                          const ServerModel* model, OnAnswer then,
-                                         decltype(ShapedRequest::body) shape, std::string candidates) {
+                                         decltype(ShapedRequest::body) shape, OwnNames names) {
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
   waits.shape = std::move(shape);
-  waits.candidates = std::move(candidates);
+  waits.names = std::move(names);
   pauses.asks(tenant);
   waits.tenant = std::move(tenant);
   waits.model = model;
@@ -327,12 +320,12 @@ void HttpServer::Server::deliver(const Message& answer) {
   const ServerModel* const model = found->second.model;
   const ModelText& text = model ? model->text : config.text;
   const auto shape = std::move(found->second.shape);
-  const std::string candidates = std::move(found->second.candidates);
+  const OwnNames names = std::move(found->second.names);
   const Arrangement named = found->second.named;
   waiting.erase(found);
   if (const auto refusal = reject_if_other_arrangement(named, answer)) return then(Answer::of(*refusal));
-  if (const auto* refused = std::get_if<Refused>(&answer); refused && !candidates.empty())
-    return then(Answer::of(with_own_name(refused->refusal, candidates)));
+  if (const auto* refused = std::get_if<Refused>(&answer); refused && names != OwnNames{})
+    return then(Answer::of(with_own_names(refused->refusal, names)));
   if (shape && !std::holds_alternative<Refused>(answer)) {
     auto body =
         shape(answer, {.name = model ? model->name : "", .aliases = config.model_names}, since_1970_s());

@@ -155,7 +155,7 @@ RequestId HttpServer::Exchange::dispatch(RoutedBody routed_body, Server::OnAnswe
   set_client_request_id(message, asked.request_id);
   return server.ask_router(std::move(message), seen.trace, asked.tenant, model, std::move(then),
                            shaped ? std::move(shaped->body) : decltype(ShapedRequest::body){},
-                           shaped ? std::move(shaped->candidates) : "");
+                           shaped ? std::move(shaped->names) : OwnNames{});
 }
 
 RequestId HttpServer::Exchange::ask(ServerCall call, Server::OnAnswer then) {

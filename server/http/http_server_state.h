@@ -82,7 +82,7 @@ struct HttpServer::Server {
   struct Waiting {
     OnAnswer on_answer;                        // called with the router's answer
     decltype(ShapedRequest::body) shape;       // form of the answer; null = the message's own
-    std::string candidates;                    // the request's name for its candidates; "" = that
+    OwnNames names;                            // of the request, in refusals
     std::string tenant;                        // tenant of the request
     const ServerModel* model = nullptr;        // the model that was asked, if there are several
     Arrangement named = Arrangement::unnamed;  // arrangement that a ranking must have
@@ -111,7 +111,7 @@ struct HttpServer::Server {
   // Returns the id of the request.
   RequestId ask_router(Message message, const TraceContext& trace, std::string tenant,
                        const ServerModel* model, OnAnswer then, decltype(ShapedRequest::body) shape = {},
-                       std::string candidates = {});
+                       OwnNames names = {});
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   // http_server_clients.cc
