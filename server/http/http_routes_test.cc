@@ -412,7 +412,7 @@ TEST_SUITE("routes") {
 
   TEST_CASE("routes: refusals of the router name candidates as the request does") {
     const auto name_in = [](const char* target, const char* body) {
-      return std::get<ShapedRequest>(ask("POST", target, body)).candidates;
+      return std::get<ShapedRequest>(ask("POST", target, body)).names.candidates;
     };
     CHECK(name_in("/v1/rerank", R"({"query":"u","documents":["a"]})") == "documents");
     CHECK(name_in("/rerank", R"({"query":"u","texts":["a"]})") == "texts");
