@@ -265,7 +265,7 @@ TEST_SUITE("dataset") {
               .starts_with("users.jsonl:1: histroy: there is no such field; expected one of user, history"));
     CHECK(users_of(R"({"id":"u"})").starts_with("users.jsonl:1: history or tokens: the body has no"));
     CHECK(users_of(R"({"history":[]})") == "users.jsonl:1: user: the id is empty; expected an id");
-    CHECK(users_of(R"({"id":7,"history":[]})") == "users.jsonl:1: user is 7; expected a string");
+    CHECK(users_of(R"({"id":7,"history":[]})") == "users.jsonl:1: id is 7; expected a string");
     CHECK(users_of("7") == "users.jsonl:1: the line is 7; expected an object");
     f.write("items.tsv", "item_id\titem_id\n0\t0\n");
     CHECK(error_of(f) == "items.tsv:1: column item_id is given twice; expected each column once");
