@@ -167,7 +167,7 @@ TableItems read_item_table(RowTable& table, const TableColumns& columns, const T
     const PutItem* const known = reading.items ? reading.items->find(id) : nullptr;
     if (title.empty() && known) title = known->title;
     const std::string identifier = tokens.identifier_of(id);
-    const std::string json = "{\"id\":" + in_json(id) + ",\"title\":" + in_json(title) +
+    const std::string json = "{\"item\":" + in_json(id) + ",\"title\":" + in_json(title) +
                              ",\"tokens\":" + *made +
                              (identifier.empty() ? "" : ",\"identifier\":" + identifier) + "}";
     read.items.add(read_row(cells, id, json, reading), cells.line());
