@@ -51,25 +51,33 @@ function(troupe_precompile target)
   endif()
 endfunction()
 
-# troupe_unite(<target> <sources>...): compiles up to eight files of a folder as one, so that a full build
-# parses headers and instantiates templates once for them. With a compiler cache each file is compiled
-# alone, so that a change recompiles only what changed. Names in unnamed namespaces must therefore be
-# unique within a folder. A test whose helpers share names with another test's puts them into a namespace
-# named after its file.
+# troupe_unite(<target> <sources>... [ROOTS <folders>...]): compiles up to eight files of a folder as one, so
+# that a full build parses headers and instantiates templates once for them. Folders with the same path below
+# different ROOTS count as one. With a compiler cache each file is compiled alone, so that a change recompiles
+# only what changed. Names in unnamed namespaces must therefore be unique within a folder. A test whose helpers
+# share names with another test's puts them into a namespace named after its file.
 function(troupe_unite target)
   if(NOT TROUPE_PRECOMPILE)
     return()
   endif()
+  cmake_parse_arguments(unite "" "" "ROOTS" ${ARGN})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   # In a united file g++ takes a source file's own names for a header's and warns about classes that use
   # them. The larger heap saves an eighth of its time, which goes into garbage collection.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=262144>)
-  foreach(source IN LISTS ARGN)
+  foreach(source IN LISTS unite_UNPARSED_ARGUMENTS)
     get_filename_component(folder ${source} ABSOLUTE)
     get_filename_component(folder ${folder} DIRECTORY)
-    file(RELATIVE_PATH folder ${CMAKE_CURRENT_SOURCE_DIR} ${folder})
+    set(root ${CMAKE_CURRENT_SOURCE_DIR})
+    foreach(candidate IN LISTS unite_ROOTS)
+      if(folder MATCHES "^${candidate}/")
+        set(root ${candidate})
+        break()
+      endif()
+    endforeach()
+    file(RELATIVE_PATH folder ${root} ${folder})
     string(MAKE_C_IDENTIFIER "${folder}" group)
     math(EXPR count_${group} "0${count_${group}} + 1")
     math(EXPR part "(${count_${group}} - 1) / 8")
@@ -77,26 +85,40 @@ function(troupe_unite target)
   endforeach()
 endfunction()
 
+# Tests run for seconds and everybody compiles them, so they are compiled with less optimization.
+set(TROUPE_TEST_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Og>)
+
+# Sets what doctest cases are compiled with.
+function(troupe_test_settings target)
+  target_include_directories(${target} PRIVATE ${TROUPE_ROOT})
+  target_compile_definitions(${target} PRIVATE TROUPE_ROOT_DIR="${TROUPE_ROOT}")
+  target_compile_options(${target} PRIVATE ${TROUPE_TEST_OPTIONS})
+  troupe_unite(${target} ${ARGN})
+endfunction()
+
+# troupe_test_objects(<name> <sources>...): compiles what several test programs share. They name
+# $<TARGET_OBJECTS:name> among their sources.
+function(troupe_test_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  troupe_test_settings(${name} ${ARGN})
+endfunction()
+
 # troupe_test_program(<name> <sources>... [PRECOMPILED_BY <target>] [PRECOMPILE <headers>...]): adds an
-# executable of doctest cases. Tests run for seconds and everybody compiles them, so they are compiled
-# with less optimization.
+# executable of doctest cases. It reuses the precompiled headers of PRECOMPILED_BY, another test program.
 function(troupe_test_program name)
   cmake_parse_arguments(program "" "PRECOMPILED_BY" "PRECOMPILE" ${ARGN})
-  set(options $<$<NOT:$<CONFIG:Debug>>:-Og>)
   if(NOT TARGET troupe_test_main)
     add_library(troupe_test_main STATIC
                 ${TROUPE_ROOT}/kernels/testing/test_main.cc ${TROUPE_ROOT}/kernels/testing/test_fence.cc)
     target_include_directories(troupe_test_main PRIVATE ${TROUPE_ROOT})
-    target_compile_options(troupe_test_main PRIVATE ${options})
+    target_compile_options(troupe_test_main PRIVATE ${TROUPE_TEST_OPTIONS})
   endif()
   add_executable(${name} ${program_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE troupe_test_main)
-  target_include_directories(${name} PRIVATE ${TROUPE_ROOT})
-  target_compile_definitions(${name} PRIVATE TROUPE_ROOT_DIR="${TROUPE_ROOT}")
-  target_compile_options(${name} PRIVATE ${options})
-  troupe_unite(${name} ${program_UNPARSED_ARGUMENTS})
+  troupe_test_settings(${name} ${program_UNPARSED_ARGUMENTS})
   list(LENGTH program_UNPARSED_ARGUMENTS files)
-  if(files GREATER 8)  # eight or fewer are one united file, which parses its own headers faster
+  # Eight files or fewer are one united file, which parses its own headers faster than it precompiles them.
+  if(files GREATER 8 OR TARGET "${program_PRECOMPILED_BY}")
     troupe_precompile(${name} <doctest/doctest.h> ${program_PRECOMPILE} BY ${program_PRECOMPILED_BY})
   endif()
 endfunction()
