@@ -37,6 +37,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
 SECONDS = 120  # maximum duration of a command
+LONGEST = "pins", "limits", "sim", "histories", "measured", "tables", "capture"  # files that take longest
 
 
 class Page:
@@ -212,6 +213,7 @@ def main():
         return True
 
     paths = sorted(path for path in (HERE / "golden").glob("*.txt") if options.only in path.stem)
+    paths.sort(key=lambda path: LONGEST.index(path.stem) if path.stem in LONGEST else len(LONGEST))
     with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
         failed = [path.stem for path, agrees in zip(paths, pool.map(run, paths)) if not agrees]
     if failed:
