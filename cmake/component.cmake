@@ -54,8 +54,8 @@ endfunction()
 # troupe_unite(<target> <sources>... [ROOTS <folders>...]): compiles up to eight files of a folder as one, so
 # that a full build parses headers and instantiates templates once for them. Folders with the same path below
 # different ROOTS count as one. With a compiler cache each file is compiled alone, so that a change recompiles
-# only what changed. Names in unnamed namespaces must therefore be unique within a folder. A test whose helpers
-# share names with another test's puts them into a namespace named after its file.
+# only what changed. Names in unnamed namespaces must therefore be unique within a folder. A test whose
+# helpers share names with another test's puts them into a namespace named after its file.
 function(troupe_unite target)
   if(NOT TROUPE_PRECOMPILE)
     return()

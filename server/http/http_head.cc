@@ -3,7 +3,8 @@
 #include "server/http/http_head.h"
 
 #include <algorithm>
-#include <boost/beast.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
 #include <iterator>
 
 #include "server/formats/tenant_name.h"

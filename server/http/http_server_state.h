@@ -1,7 +1,8 @@
 #pragma once
 // State of the server's one thread, and of one connection. Only http_server*.cc include it.
 #include <boost/asio.hpp>
-#include <boost/beast.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
 #include <chrono>
 #include <map>
 #include <memory>

@@ -4,7 +4,7 @@
 // bounded.
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
-#include <boost/beast.hpp>
+#include <boost/beast/core.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
