@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <cstddef>
 
 #include "kernels/base/check.h"
 
@@ -24,6 +24,44 @@ std::vector<double> softmax(std::span<const double> scores) {
   return shares;
 }
 
+namespace {
+
+struct Scored {
+  double score;
+  std::uint32_t item;
+
+  bool operator<(const Scored& other) const {  // true if it is the better one
+    return score != other.score ? score > other.score : item < other.item;
+  }
+};
+
+// Returns the best `shown` items, best first. Scores lie beside their items, so that sorting reads no other
+// memory.
+std::vector<Scored> best_of(std::span<const double> scores, std::size_t shown) {
+  std::vector<Scored> all(scores.size());
+  for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = {scores[i], i};
+  constexpr std::size_t few = 8;  // a heap is faster for less than one item in so many
+  if (few * shown < all.size())
+    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), all.end());
+  else
+    std::sort(all.begin(), all.end());
+  all.resize(shown);
+  return all;
+}
+
+// Items are read in the order of their scores, so neither they nor their texts are likely to be in the CPU's
+// cache.
+void prefetch(std::span<const ItemView> items, std::span<const Scored> order, std::size_t at) {
+  constexpr std::size_t texts_ahead = 8, items_ahead = 16;
+  if (at + items_ahead < order.size()) __builtin_prefetch(&items[order[at + items_ahead].item]);
+  if (at + texts_ahead >= order.size()) return;
+  const ItemView& next = items[order[at + texts_ahead].item];
+  __builtin_prefetch(next.id.data());
+  __builtin_prefetch(next.title.data());
+}
+
+}  // namespace
+
 std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<const double> all_scores,
                                    std::uint32_t top_k, Tasks tasks) {
   TROUPE_CHECK(tasks.ordering < tasks.count && items.size() * tasks.count == all_scores.size(),
@@ -32,21 +70,19 @@ std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<co
   for (std::size_t i = 0; i < items.size(); ++i) scores[i] = all_scores[i * tasks.count + tasks.ordering];
   const std::vector<double> probabilities = softmax(scores);
   for (double& score : scores) score *= tasks.temperature;
-  std::vector<std::uint32_t> order(items.size());
-  std::iota(order.begin(), order.end(), std::uint32_t{0});
-  const std::size_t shown = top_k > 0 ? std::min<std::size_t>(top_k, order.size()) : order.size();
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
-                    [&](std::uint32_t a, std::uint32_t b) {
-                      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-                    });
-  order.resize(shown);
-  std::vector<RankedItem> ranked;
-  ranked.reserve(shown);
-  for (const std::uint32_t i : order) {
-    ranked.push_back(
-        {std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i], {}});
+  const std::size_t shown = top_k > 0 ? std::min<std::size_t>(top_k, items.size()) : items.size();
+  const std::vector<Scored> order = best_of(scores, shown);
+  std::vector<RankedItem> ranked(shown);
+  for (std::size_t at = 0; at < shown; ++at) {
+    prefetch(items, order, at);
+    const std::uint32_t i = order[at].item;
+    RankedItem& item = ranked[at];
+    item.id = items[i].id;
+    item.title = items[i].title;
+    item.score = scores[i];
+    item.probability = probabilities[i];
     const auto own = all_scores.subspan(i * tasks.count, tasks.count);
-    if (tasks.reported) ranked.back().task_scores.assign(own.begin(), own.end());
+    if (tasks.reported) item.task_scores.assign(own.begin(), own.end());
   }
   return ranked;
 }

@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <random>
+#include <string>
 
 namespace troupe::router {
 namespace ranking_test {
@@ -56,6 +60,30 @@ TEST_CASE("ranking: top_k cuts the list but not the probabilities") {
   CHECK(ranked[0].id == "c");
   CHECK(ranked[0].probability == doctest::Approx(0.5));
   CHECK(rank_items(views(list), std::vector<double>{1, 2, 3}, 9).size() == 3);
+}
+
+TEST_CASE("ranking: a long list has the order of a stable sort, whatever part of it is returned") {
+  std::mt19937 random(3);
+  std::vector<Item> list;
+  std::vector<double> scores;
+  for (int i = 0; i < 500; ++i) {
+    list.push_back({.id = std::to_string(i), .title = "a title of item " + std::to_string(i)});
+    scores.push_back(static_cast<double>(random() % 40) - 20);  // most scores occur several times
+  }
+  scores[7] = -0.0, scores[3] = 0.0;  // equal
+  std::vector<std::size_t> order(list.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  for (const std::uint32_t top_k : {0u, 1u, 10u, 499u, 500u, 501u}) {
+    const auto ranked = rank_items(views(list), scores, top_k);
+    REQUIRE(ranked.size() == (top_k == 0 ? 500 : std::min(top_k, 500u)));
+    for (std::size_t at = 0; at < ranked.size(); ++at) {
+      CAPTURE(at);
+      CHECK(ranked[at].id == list[order[at]].id);
+      CHECK(ranked[at].title == list[order[at]].title);
+      CHECK(ranked[at].score == scores[order[at]]);
+    }
+  }
 }
 
 TEST_CASE("softmax: huge scores neither overflow nor vanish") {
