@@ -9,6 +9,7 @@
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_schema.h"
+#include "runtime/wire/json_writer.h"
 
 namespace troupe {
 namespace {
@@ -100,7 +101,9 @@ void write_body(const M& message, std::string& out) {
   auto root = builder.initRoot<Wire>();
   codec::put(message, root);
   scratch.record_size(builder.sizeInWords());
-  json::write(root.asReader(), out);
+  static const json::Writer writer(capnp::Schema::from<Wire>());
+  out.reserve(out.size() + 2 * sizeof(capnp::word) * builder.sizeInWords());
+  writer.write(root.asReader(), out);
 }
 
 template <class Wire, class M>

@@ -1,12 +1,9 @@
-// Reads and writes JSON along a Cap'n Proto schema, and describes that schema as JSON Schema.
-// Each member of a message is thus declared once, for the wire and for HTTP.
+// Reads JSON along a Cap'n Proto schema, and describes that schema as JSON Schema.
+// Each member of a message is thus declared once, for the wire and for HTTP. json_writer.cc writes JSON.
 #include "runtime/wire/json_schema.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <limits>
-#include <list>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -14,6 +11,7 @@
 #include "kernels/base/check.h"
 #include "runtime/actor/row_rules.h"
 #include "runtime/wire/json_fault.h"
+#include "runtime/wire/json_members.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe::json {
@@ -27,28 +25,6 @@ using capnp::Type;
 using Value = nlohmann::json;
 
 constexpr std::size_t quoted_bytes_max = 64;  // of the client's text that an error quotes
-
-// Annotation ids: $Json.name of Cap'n Proto's json.capnp, and $internal and $ifAny of
-// schema/annotations.capnp.
-constexpr std::uint64_t name_annotation = 0xfa5b1fd61c2e7c3d;
-constexpr std::uint64_t internal_annotation = 0xa180aca20b223898;
-constexpr std::uint64_t if_any_annotation = 0xc3b1f05a92d7e846;
-
-bool has_annotation(StructSchema::Field field, std::uint64_t id) {
-  for (auto annotation : field.getProto().getAnnotations())
-    if (annotation.getId() == id) return true;
-  return false;
-}
-bool is_internal(StructSchema::Field field) { return has_annotation(field, internal_annotation); }
-
-// Returns the JSON name of a field or an enumerant.
-template <class Declaration>
-std::string_view name_of(Declaration declaration) {
-  const auto proto = declaration.getProto();
-  for (auto annotation : proto.getAnnotations())
-    if (annotation.getId() == name_annotation) return annotation.getValue().getText().cStr();
-  return proto.getName().cStr();
-}
 
 // ---- Values and their positions
 
@@ -141,7 +117,8 @@ DynamicValue::Reader integer(const Value& value, Type type, const Path& path) {
 DynamicValue::Reader text(const Value& value, const Path& path) {
   if (!value.is_string()) wrong_type(value, path, "a string");
   const auto& string = value.get_ref<const std::string&>();
-  if (auto fault = reject_text(string, place_of(path))) throw *std::move(fault);
+  if (string.find('\0') != string.npos)  // the place is written only for a fault
+    if (auto fault = reject_text(string, place_of(path))) throw *std::move(fault);
   return capnp::Text::Reader(string.data(), string.size());
 }
 
@@ -393,120 +370,6 @@ void read_struct(const Value& value, DynamicStruct::Builder out, const Path& pat
   }
 }
 
-// ---- Messages to text
-
-void write_double(double value, std::string& out) {
-  if (!std::isfinite(value)) {
-    out += "null";
-    return;
-  }
-  char buffer[32];
-  out.append(buffer, std::to_chars(buffer, std::end(buffer), value).ptr);
-}
-
-// Writes a message. The names of a struct's members are read from the schema once, since a reply
-// has a thousand structs of one kind.
-class Writer {
- public:
-  explicit Writer(std::string& out) : out_(out) {}
-
-  void write(DynamicStruct::Reader from) {
-    const StructSchema schema = from.getSchema();
-    write(from, members_of(schema));
-  }
-
- private:
-  struct Member {
-    StructSchema::Field field;
-    std::string before;  // its name in quotes, with the punctuation before and after it
-    bool if_any;         // omitted if it has its default value; never the first member
-  };
-  using Members = std::vector<Member>;
-
-  const Members& members_of(StructSchema schema) {
-    for (const auto& [known, members] : forms_)
-      if (known == schema) return members;
-    Members members;
-    for (auto field : schema.getFields()) {
-      if (is_internal(field)) continue;
-      const bool if_any = has_annotation(field, if_any_annotation);
-      Member& member = members.emplace_back(Member{field, members.empty() ? "{" : ",", if_any});
-      TROUPE_CHECK(!if_any || members.size() > 1, "the first member is always there");
-      append_json_string(member.before, name_of(field));
-      member.before += ':';
-    }
-    TROUPE_CHECK(!members.empty(), "a struct that clients receive has members");
-    return forms_.emplace_back(schema, std::move(members)).second;
-  }
-
-  // An empty list may be there as a pointer.
-  static bool is_empty(DynamicStruct::Reader from, StructSchema::Field field) {
-    return !from.has(field) || (field.getType().isList() && from.get(field).as<DynamicList>().size() == 0);
-  }
-
-  void write(DynamicStruct::Reader from, const Members& members) {
-    for (const Member& member : members) {
-      const DynamicValue::Reader value = from.get(member.field);
-      if (member.if_any && is_empty(from, member.field)) continue;
-      out_ += member.before;
-      write_value(value);
-    }
-    out_ += '}';
-  }
-
-  void write_list(DynamicList::Reader from) {
-    const Type type = from.getSchema().getElementType();
-    const Members* members = type.isStruct() ? &members_of(type.asStruct()) : nullptr;
-    out_ += '[';
-    for (std::uint32_t i = 0; i < from.size(); ++i) {
-      if (i > 0) out_ += ',';
-      if (members)
-        write(from[i].as<DynamicStruct>(), *members);
-      else
-        write_value(from[i]);
-    }
-    out_ += ']';
-  }
-
-  void write_value(DynamicValue::Reader value) {
-    switch (value.getType()) {
-      case DynamicValue::BOOL:
-        out_ += value.as<bool>() ? "true" : "false";
-        return;
-      case DynamicValue::INT:
-        out_ += std::to_string(value.as<std::int64_t>());
-        return;
-      case DynamicValue::UINT:
-        out_ += std::to_string(value.as<std::uint64_t>());
-        return;
-      case DynamicValue::FLOAT:
-        return write_double(value.as<double>(), out_);
-      case DynamicValue::TEXT: {
-        const auto text = value.as<capnp::Text>();
-        return append_json_string(out_, {text.begin(), text.size()});
-      }
-      case DynamicValue::LIST:
-        return write_list(value.as<DynamicList>());
-      case DynamicValue::STRUCT:
-        return write(value.as<DynamicStruct>());
-      case DynamicValue::ENUM:
-        KJ_IF_MAYBE (enumerant, value.as<capnp::DynamicEnum>().getEnumerant())
-          return append_json_string(out_, name_of(*enumerant));
-        break;
-      default:
-        break;
-    }
-    TROUPE_CHECK(false, "a message that clients receive has a member of a type that has no JSON form");
-  }
-
-  std::string& out_;
-  std::list<std::pair<StructSchema, Members>> forms_;  // few; their addresses are stable
-};
-
-}  // namespace
-
-namespace {
-
 // Moves features that have members of their own to the list of features.
 void gather_features(Value& root, const Spellings& spellings) {
   if (!root.is_object()) return;
@@ -539,8 +402,6 @@ void read(std::string_view body, DynamicStruct::Builder out, std::span<const Lis
     throw as_written(refusal, renamed);
   }
 }
-
-void write(DynamicStruct::Reader from, std::string& out) { Writer(out).write(from); }
 
 // ---- The schema itself
 

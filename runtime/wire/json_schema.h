@@ -1,5 +1,5 @@
 #pragma once
-// Reads and writes JSON along a Cap'n Proto schema. Cap'n Proto's own JsonCodec is not used:
+// Reads JSON along a Cap'n Proto schema. Cap'n Proto's own JsonCodec is not used:
 // version 0.9.2 reads "\u00e9" as "I", rounds integers above 2^53, takes the last of two equal
 // keys, ends at a NUL byte and gives no positions in its errors. Included only by json*.cc.
 #include <capnp/dynamic.h>
@@ -25,10 +25,8 @@ struct Spellings {
 void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<const ListLimit> limits,
           const Spellings& spellings = {});
 
-void write(capnp::DynamicStruct::Reader from, std::string& out);
-
 // Describes the struct as JSON Schema: the form that `read` accepts or, with `written`, the form
-// that `write` produces. Adds it and all structs in it to `schemas` by name; they refer to each
+// that a Writer (json_writer.h) produces. Adds it and all structs in it to `schemas` by name; they refer to each
 // other as OpenAPI's components do.
 void describe(capnp::StructSchema of, bool written, std::map<std::string, std::string>& schemas);
 
