@@ -96,7 +96,7 @@ ItemNumber StoredCatalog::find(std::string_view id, std::uint32_t hash) const {
 
 ItemNumber StoredCatalog::find(std::string_view id) const { return find(id, CatalogIndex::hash_of(id)); }
 
-// Prefetches slots and rows of all ids before it compares any. Usually the first item with an id's
+// Prefetches slots, rows and texts of all ids before it compares any. Usually the first item with an id's
 // hash has that id.
 std::vector<ItemNumber> StoredCatalog::find_all(std::span<const std::string> ids) const {
   std::vector<std::uint32_t> hashes(ids.size());
@@ -104,6 +104,11 @@ std::vector<ItemNumber> StoredCatalog::find_all(std::span<const std::string> ids
   for (const std::uint32_t hash : hashes)
     index_->find(hash, [&](ItemNumber number) {
       if (const Leaf* leaf = leaf_of(number)) __builtin_prefetch(&leaf->rows[number % leaf_rows]);
+      return true;
+    });
+  for (const std::uint32_t hash : hashes)
+    index_->find(hash, [&](ItemNumber number) {
+      if (const Row* row = row_of(number)) __builtin_prefetch(leaf_of(number)->id(*row).data());
       return true;
     });
   std::vector<ItemNumber> numbers(ids.size());
