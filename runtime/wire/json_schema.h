@@ -26,8 +26,8 @@ void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<co
           const Spellings& spellings = {});
 
 // Describes the struct as JSON Schema: the form that `read` accepts or, with `written`, the form
-// that a Writer (json_writer.h) produces. Adds it and all structs in it to `schemas` by name; they refer to each
-// other as OpenAPI's components do.
+// that a Writer (json_writer.h) produces. Adds it and all structs in it to `schemas` by name; they refer to
+// each other as OpenAPI's components do.
 void describe(capnp::StructSchema of, bool written, std::map<std::string, std::string>& schemas);
 
 }  // namespace troupe::json

@@ -403,6 +403,19 @@ TEST_CASE("JSON: a reply has plain numbers and no id") {
   CHECK(text.starts_with(R"({"user":"é\"\n)"));
 }
 
+TEST_CASE("JSON: elements of lists are written like members, and a writer keeps nothing of a reply") {
+  RankReply reply{.id = 1, .tasks = {"click", "\"like\""}, .skipped = {"a", ""}};
+  reply.items = {{"a", "", 1, 1, {std::numeric_limits<double>::quiet_NaN(), -1.5, 1e300}}};
+  const std::string text = to_json(reply);
+  CHECK(text.find(R"("task_scores":[null,-1.5,1e+300])") != std::string::npos);
+  CHECK(text.find(R"("tasks":["click","\"like\""])") != std::string::npos);
+  CHECK(text.find(R"("skipped":["a",""])") != std::string::npos);
+  const std::string other = to_json(RankReply{.id = 2});
+  CHECK(other.find("skipped") == std::string::npos);
+  CHECK(other.find(R"("items":[])") != std::string::npos);
+  CHECK(to_json(reply) == text);
+}
+
 TEST_CASE("JSON: the other answers have their documented form") {
   CHECK(to_json(Stored{.id = 4, .version = 12}) == R"({"version":12})");
   const std::vector<StatusReply> actors{{1, 2, Role::kv_worker, true, {{"blocks", "3"}}}};
