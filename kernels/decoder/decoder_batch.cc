@@ -146,6 +146,17 @@ std::uint32_t BatchPlanner::rotation_of(std::int32_t shift) {
   return rotation;
 }
 
+namespace {
+
+// Returns true if both segments are computed and see the same.
+bool are_siblings(const Request& request, std::uint32_t a, std::uint32_t b) {
+  const auto& segments = request.plan->segments;
+  return request.kv[a].source != Source::cached && request.kv[b].source != Source::cached &&
+         segments[a].sees == segments[b].sees;
+}
+
+}  // namespace
+
 void BatchPlanner::form_groups(const Request& request) {
   const Plan& plan = *request.plan;
   planned_.assign(plan.segments.size(), PlannedSegment());
@@ -153,8 +164,12 @@ void BatchPlanner::form_groups(const Request& request) {
   note_altered(plan);
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
     if (request.kv[s].source == Source::cached) continue;
+    // Several segments that see the same stay together: only one of them could continue the group before
+    // them.
+    const bool has_sibling = (s > 0 && are_siblings(request, s - 1, s)) ||
+                             (s + 1 < plan.segments.size() && are_siblings(request, s, s + 1));
     std::uint32_t g = 0;
-    while (g < open_.size() && !join(plan, s, g)) ++g;
+    while (g < open_.size() && (!join(plan, s, g) || (has_sibling && planned_[s].first_seen != s))) ++g;
     if (g == open_.size()) {
       open_.push_back({.context = plan.segments[s].sees.ranges(), .first = s, .last = none});
       planned_[s].first_seen = s;

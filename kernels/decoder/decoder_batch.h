@@ -8,7 +8,8 @@
 // interval. Segments with the same `sees` share a group. A segment also continues a group if,
 // beyond the group's context, it sees exactly the group's last segments, each without a shift and
 // in full: a tail has its keys as they were made, all of them. So a plain causal prompt is one
-// group, and so are a hundred candidates with the instruction behind them.
+// group, and so are a hundred candidates with the instruction behind them. Neighbours that see the
+// same do not continue a group, since only one of them could: candidates stay together.
 #include <cstdint>
 #include <span>
 #include <vector>

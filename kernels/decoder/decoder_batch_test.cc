@@ -131,6 +131,26 @@ TEST_CASE(
   CHECK(batch.visible_end == Numbers{1, 2, 3, 4, 5});
 }
 
+TEST_CASE("decoder batch: candidates behind a computed segment are one group apart from it") {
+  PlannerCase given;
+  given.request();
+  given.add(6, {}, true);
+  given.add(2, {0});
+  given.add(1, {0, 1});
+  given.add(1, {0, 1});
+  given.add(1, {0, 1});
+  const DecoderBatch& batch = given.run();
+  REQUIRE(batch.groups.size() == 2);
+  CHECK(batch.groups[0].row_end == 2);
+  CHECK(batch.groups[1].row_end == 5);
+  const std::uint32_t last = batch.groups[1].span_end - 1;
+  CHECK(last - batch.groups[1].span_begin == 2);  // behind the pages
+  CHECK(batch.spans[last].page == nullptr);
+  CHECK(batch.spans[last].tokens == 2);
+  CHECK(batch.visible_begin == Numbers{0, 0, 0, 1, 2});
+  CHECK(batch.visible_end == Numbers{1, 2, 1, 2, 3});
+}
+
 TEST_CASE("decoder batch: adjacent computed context is one span") {
   PlannerCase given;
   given.request();
