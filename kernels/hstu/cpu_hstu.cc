@@ -33,6 +33,8 @@ ItemModel item_model(const HstuConfig& c, const DecoderOptions& options) {
   model.token_rows = c.event_tokens();
   model.limits = token_limits(c);
   model.sees_ahead = c.softmax ? c.positions : c.context_tokens;
+  // A window begins at a key of each row's own.
+  model.joins_groups = !c.softmax && c.window == 0;
   model.scores = item_scores(c);
   return model;
 }

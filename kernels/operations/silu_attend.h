@@ -5,7 +5,7 @@
 // it sees of
 //   silu(scale * query_r · key_j + bias(r, j)) * value_j,   silu(z) = z / (1 + e^-z).
 // Keys are those of `context`, then those of `tail`, numbered from 0. Row r sees of the context
-// [context_begin[r], end) and of the tail [tail_begin[r], tail_end[r]). The bias of a pair is the
+// [context_begin[r], context_end[r]) and of the tail [tail_begin[r], tail_end[r]). The bias of a pair is the
 // sum of two weights: one for the distance of the two positions, one for the bucket of the time
 // between them. A row lists its buckets as steps: all keys from one step's key up to the next
 // step's key are in that step's bucket. An infinity or NaN in a key or value that a row sees makes
@@ -46,6 +46,7 @@ struct SiluAttendTask {
   float scale = 1, factor = 1;                   // of scores; of sums, instead of a softmax's normaliser
   std::span<const KvRun> context, tail;          // without angles: keys are used as stored
   std::span<const std::uint32_t> context_begin;  // [rows]; empty: 0
+  std::span<const std::uint32_t> context_end;    // [rows]; empty: the context's length
   std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]
   PairBias bias;
   bool may_round = false;  // as in AttendTask

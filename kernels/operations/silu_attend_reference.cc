@@ -42,7 +42,8 @@ void silu_attend_reference(const SiluAttendTask& task, AttendScratch&) {
     std::vector<double> sum(task.numbers_of_value(), 0.0);
     const float* const query = task.queries + row * task.query_stride;
     for (std::size_t k = 0; k < keys.size(); ++k) {
-      const bool seen = k < context ? task.context_begin.empty() || k >= task.context_begin[row]
+      const bool seen = k < context ? (task.context_begin.empty() || k >= task.context_begin[row]) &&
+                                          (task.context_end.empty() || k < task.context_end[row])
                                     : k - context >= task.tail_begin[row] && k - context < task.tail_end[row];
       if (!seen) continue;
       const KvRun& run = *keys[k].run;

@@ -19,6 +19,7 @@ struct SiluShape {
   bool biased = true, windowed = false;
   KvFormat format = KvFormat::f32;
   std::uint32_t value_dim = 0;  // 0: head_dim
+  bool ends = false;            // rows see the context up to a key of their own
 };
 
 // A task on its own memory; outputs start as NaN.
@@ -34,6 +35,9 @@ struct SiluCase {
       begin.push_back(shape.windowed ? r / 2 : 0);
       end.push_back(r + 1);
       if (shape.windowed && seen > 0) context_begin.push_back(random() % seen);
+      if (!shape.ends) continue;
+      const std::uint32_t least = context_begin.empty() ? 0 : context_begin.back();
+      context_end.push_back(least + random() % (seen - least + 1));
     }
     weights = fresh(4096);
     buckets = fresh(9);
@@ -52,7 +56,8 @@ struct SiluCase {
     task.rows = shape.rows, task.head_dim = shape.head_dim, task.value_dim = shape.value_dim;
     task.scale = 0.7f, task.factor = 1 / 64.0f;
     task.context = context, task.tail = tail;
-    task.context_begin = context_begin, task.tail_begin = begin, task.tail_end = end;
+    task.context_begin = context_begin, task.context_end = context_end;
+    task.tail_begin = begin, task.tail_end = end;
     if (shape.biased)
       task.bias = {weights.data() + 2048, buckets, row_positions, key_positions, steps, step_begin, step_end};
   }
@@ -84,7 +89,7 @@ struct SiluCase {
   std::deque<std::vector<float>> floats;
   std::deque<std::vector<std::uint16_t>> halves;
   std::vector<KvRun> context, tail;
-  std::vector<std::uint32_t> context_begin, begin, end, step_begin, step_end;
+  std::vector<std::uint32_t> context_begin, context_end, begin, end, step_begin, step_end;
   std::vector<std::int32_t> row_positions, key_positions;
   std::vector<BucketStep> steps;
   std::vector<float> queries, out, weights, buckets;
@@ -192,6 +197,38 @@ TEST_SUITE("attention by silu") {
             SiluCase tried(shape, round);
             every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < 2e-4); });
           }
+  }
+
+  TEST_CASE("silu attend: rows that see the context up to different keys agree with the reference") {
+    unsigned round = 0;
+    const std::vector<std::uint32_t> contexts[] = {{1}, {31, 2}, {64}, {100, 33, 7}};
+    for (const std::uint32_t rows : {1u, 3u, 14u, 150u})
+      for (const auto& context : contexts)
+        for (const bool windowed : {false, true}) {
+          const KvFormat format = ++round % 3 == 0 ? KvFormat::bf16 : KvFormat::f32;
+          SiluCase tried({16, rows, context, round % 2 == 0, windowed, format, 0, true}, round);
+          CAPTURE(rows);
+          CAPTURE(windowed);
+          every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < 2e-4); });
+        }
+  }
+
+  TEST_CASE("silu attend: a key behind the context that a row sees has no effect on it, whatever it is") {
+    SiluShape shape{.head_dim = 16, .rows = 14, .context = {70}, .ends = true};
+    SiluCase tried(shape, 5);
+    for (std::size_t r = 0; r < 14; ++r) tried.context_end[r] = r < 2 ? 60 + r : 70;
+    float* const keys = tried.floats[0].data();
+    keys[65 * 16] = INFINITY;
+    every_version([&](SiluAttend* version) {
+      AttendScratch scratch;
+      version(tried.task, scratch);
+      const auto is_finite = [&](std::size_t row) {
+        return std::isfinite(tried.out[row * tried.task.out_stride]);
+      };
+      CHECK(is_finite(0));
+      CHECK(is_finite(1));
+      CHECK_FALSE(is_finite(2));
+    });
   }
 
   TEST_CASE("silu attend: with bf16 allowed, every version is within its rounding, and only one rounds") {

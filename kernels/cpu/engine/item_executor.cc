@@ -90,6 +90,7 @@ void ItemExecutor::start(std::uint32_t workers) {
   rows_ = batch_->rows();
   chunk_rows_ = chunk_rows(rows_, workers, item_chunk_rows_max);
   cut_attention(*batch_, nullptr, heads, heads, workers, all_rows_);
+  if (model_.joins_groups) join_groups(*batch_, all_rows_, joined_);
   cut_attention(*batch_, &batch_->read, heads, heads, workers, read_rows_);
   state_.reserve(rows_ * model_.widths.state);
   projections_.reserve(rows_ * model_.widths.qkv);

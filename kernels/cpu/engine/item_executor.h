@@ -20,6 +20,7 @@
 #include "kernels/cpu/engine/decoder_workspace.h"
 #include "kernels/cpu/engine/item_scores.h"
 #include "kernels/cpu/engine/item_search.h"
+#include "kernels/cpu/engine/joined_groups.h"
 #include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/cpu/engine/row_chunks.h"
 #include "kernels/cpu/engine/team.h"
@@ -42,6 +43,7 @@ struct ItemModel {
   std::uint32_t token_rows = 1;  // rows of a token of a plan
   PlanLimits limits;             // of the rows
   std::uint32_t sees_ahead = 0;  // as in BatchPlanner
+  bool joins_groups = false;     // attention can limit what a row sees of a context
   ItemScores scores;
 };
 
@@ -141,6 +143,7 @@ class ItemExecutor : public Executor {
   // State of the current pass.
   std::size_t chunk_rows_ = 0;
   AttentionParts all_rows_, read_rows_;
+  JoinedRows joined_;  // of all_rows_
   // For a table that is apart: rows of `state_` behind those of the pass, one for each item that is
   // read out; and these items as readouts name them.
   std::vector<Token> gathered_;
@@ -186,6 +189,11 @@ void ItemExecutor::set_part(Task& task, const AttentionPart& part, std::uint32_t
   kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin),
               no_turns_, layer, part.head, w.context);
   task.context = w.context;
+  if constexpr (requires { task.context_end; })
+    if (!is_last(layer) && !joined_.context_end.empty()) {
+      task.context_end = std::span(joined_.context_end).subspan(begin, task.rows);
+      task.tail_end = std::span(joined_.tail_end).subspan(begin, task.rows);
+    }
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));
   task.tail = w.tail;
   task.may_round = options_.weights != WeightFormat::f32;

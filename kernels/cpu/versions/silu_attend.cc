@@ -237,8 +237,9 @@ class SiluBlock {
   void attend_context(Panels& context) {
     for (SiluTile& tile : tiles()) {
       for (std::size_t i = 0; i < kTileRows; ++i) {
-        tile.begin[i] = task_.context_begin.empty() ? 0 : task_.context_begin[row_of(tile, i)];
-        tile.end[i] = std::uint32_t(context.tokens());
+        const std::size_t row = row_of(tile, i);
+        tile.begin[i] = task_.context_begin.empty() ? 0 : task_.context_begin[row];
+        tile.end[i] = task_.context_end.empty() ? std::uint32_t(context.tokens()) : task_.context_end[row];
       }
       bound(tile);
     }
@@ -480,6 +481,7 @@ inline SiluAttendTask silu_one_row(SiluAttendTask task, std::size_t row) {
   task.queries += row * task.query_stride;
   task.out += row * task.out_stride;
   if (!task.context_begin.empty()) task.context_begin = task.context_begin.subspan(row, 1);
+  if (!task.context_end.empty()) task.context_end = task.context_end.subspan(row, 1);
   task.tail_begin = task.tail_begin.subspan(row, 1);
   task.tail_end = task.tail_end.subspan(row, 1);
   task.rows = 1;
