@@ -508,21 +508,21 @@ std::string PagePool::check_blocks() const {
     if (lent_[page] && !take(page)) return "page " + std::to_string(page) + " is lent and free";
   std::size_t named = 0;
   for (const auto& [generation, block] : blocks_) {
-    const std::string which = "block of generation " + std::to_string(generation);
+    const auto which = [number = generation] { return "block of generation " + std::to_string(number); };
     for (const std::uint32_t page : block.pages)
-      if (!take(page)) return which + " shares page " + std::to_string(page);
-    if (block.pages.size() != pages_for(block.tokens)) return which + " has the wrong number of pages";
+      if (!take(page)) return which() + " shares page " + std::to_string(page);
+    if (block.pages.size() != pages_for(block.tokens)) return which() + " has the wrong number of pages";
     if (block.generation != generation || generation > last_generation_)
-      return which + " has another generation";
+      return which() + " has another generation";
     if (block.removed && block.state == BlockState::ready && block.pins == 0 && !block.held)
-      return which + " is held by nobody";
-    if (block.pins > 0 && block.state != BlockState::ready) return which + " is read before it is written";
+      return which() + " is held by nobody";
+    if (block.pins > 0 && block.state != BlockState::ready) return which() + " is read before it is written";
     named += !block.removed;
     if (block.removed) continue;
-    if (find(block.name) != &block) return which + " is not found by name";
+    if (find(block.name) != &block) return which() + " is not found by name";
     if (block.owned->first != block.owner ||
         (block.previous ? block.previous->next : block.owned->second) != &block)
-      return which + " is not found by owner";
+      return which() + " is not found by owner";
   }
   if (named != by_name_.size()) return "names and blocks disagree in number";
   for (std::uint32_t page = 0; page < sizes_.pages; ++page)
