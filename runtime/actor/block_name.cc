@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 namespace troupe {
 namespace {
@@ -20,24 +21,27 @@ static_assert(std::endian::native == std::endian::little, "tokens are hashed as 
 constexpr std::string_view format = "troupe block 1";
 
 // Computes one SHA-256 at a time over parts. Each part is its tag, its length in bytes (64 bits)
-// and its bytes, so that no two lists of parts produce the same stream.
+// and its bytes, so that no two lists of parts produce the same stream. The stream is collected and
+// hashed by one call, since a call costs as much as hashing the bytes of a short part.
 class NameHasher {
  public:
   NameHasher() : algorithm_(EVP_MD_fetch(nullptr, "SHA256", nullptr)), context_(EVP_MD_CTX_new()) {
     must(algorithm_ && context_);
   }
 
-  void start() { must(EVP_DigestInit_ex2(context_.get(), algorithm_.get(), nullptr)); }
+  void start() { stream_.clear(); }
 
   void part(char tag, const void* bytes, std::uint64_t size) {
-    must(EVP_DigestUpdate(context_.get(), &tag, 1));
-    must(EVP_DigestUpdate(context_.get(), &size, sizeof size));
-    if (size > 0) must(EVP_DigestUpdate(context_.get(), bytes, size));
+    stream_ += tag;
+    stream_.append(reinterpret_cast<const char*>(&size), sizeof size);
+    if (size > 0) stream_.append(static_cast<const char*>(bytes), size);
   }
   void part(char tag, std::string_view text) { part(tag, text.data(), text.size()); }
 
   BlockName finish() {
     BlockName name;
+    must(EVP_DigestInit_ex2(context_.get(), algorithm_.get(), nullptr));
+    must(EVP_DigestUpdate(context_.get(), stream_.data(), stream_.size()));
     must(EVP_DigestFinal_ex(context_.get(), name.bytes.data(), nullptr));
     return name;
   }
@@ -54,6 +58,7 @@ class NameHasher {
   };
   std::unique_ptr<EVP_MD, Free> algorithm_;
   std::unique_ptr<EVP_MD_CTX, Free> context_;
+  std::string stream_;  // kept to reuse its memory
 };
 
 std::vector<BlockName> as_set(std::span<const BlockName> names) {
