@@ -14,6 +14,20 @@
 namespace troupe {
 namespace {
 
+// Collects the written bytes in memory that is not zeroed before.
+class AppendingStream final : public kj::OutputStream {
+ public:
+  explicit AppendingStream(std::size_t size) { bytes_.reserve(size); }
+  void write(const void* bytes, std::size_t size) override {
+    const auto* begin = static_cast<const std::uint8_t*>(bytes);
+    bytes_.insert(bytes_.end(), begin, begin + size);
+  }
+  Bytes bytes() && { return std::move(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
 Envelope read_envelope(kj::ArrayPtr<const capnp::word> words) {
   // Every word is read once, so a message that costs more than its own size is an attack.
   capnp::ReaderOptions options;
@@ -42,10 +56,9 @@ Bytes encode(const Envelope& envelope) {
     codec::put_message(envelope.message, to);
     const std::size_t words = capnp::computeSerializedSizeInWords(builder);
     if (!scratch.record_size(words)) continue;
-    Bytes bytes(words * sizeof(capnp::word));
-    kj::ArrayOutputStream out(kj::arrayPtr(bytes.data(), bytes.size()));
+    AppendingStream out(words * sizeof(capnp::word));
     capnp::writeMessage(out, builder);
-    return bytes;
+    return std::move(out).bytes();
   }
 }
 
