@@ -92,12 +92,12 @@ namespace {
 
 std::string segment_fault(const Plan& plan, std::size_t index) {
   const Segment& segment = plan.segments[index];
-  const std::string where = "segment " + std::to_string(index);
-  if (segment.tokens.empty()) return where + " is empty";
+  const auto where = [index] { return "segment " + std::to_string(index); };
+  if (segment.tokens.empty()) return where() + " is empty";
   std::uint32_t least = 0;
   for (const VisibleSegments::Range range : segment.sees.ranges()) {
     if (range.begin < least || range.begin >= range.end || range.end > index)
-      return where + " sees segments " + std::to_string(range.begin) + " to before " +
+      return where() + " sees segments " + std::to_string(range.begin) + " to before " +
              std::to_string(range.end) + "; expected earlier segments, ascending";
     least = range.end;
   }
@@ -105,7 +105,7 @@ std::string segment_fault(const Plan& plan, std::size_t index) {
   if (replaced.segment == kernels::ReplacedTokens::none) return "";
   if (replaced.segment >= index || segment.sees.contains(replaced.segment) ||
       std::uint64_t{replaced.offset} + segment.tokens.size() > plan.segments[replaced.segment].tokens.size())
-    return where + " replaces tokens from " + std::to_string(replaced.offset) + " of segment " +
+    return where() + " replaces tokens from " + std::to_string(replaced.offset) + " of segment " +
            std::to_string(replaced.segment) + "; expected tokens of an earlier segment that it does not see";
   return "";
 }

@@ -97,18 +97,28 @@ std::optional<std::uint32_t> WorldData::made_number(std::string_view item) const
   return at != catalog_numbers_.end() ? std::optional(at->second) : std::nullopt;
 }
 
-std::optional<Item> WorldData::made_item(std::uint32_t number, std::size_t catalog) const {
-  if (options_.catalog) return (*options_.catalog)[number];
+std::optional<std::uint64_t> WorldData::made_key(std::uint32_t number, std::size_t catalog) const {
   const std::uint64_t key = mix(options_.seed, of_item, number);
   if (to_unit(mix(key, of_absence, catalog)) < options_.absent) return {};
   std::size_t made = catalog;  // the last version that changed the item
   while (made > 0 && to_unit(mix(key, of_change, made)) >= options_.changed) --made;
-  Item item;
-  item.id = item_id(number);
-  item.title = item.id;
-  item.tokens = made_tokens(mix(key, made), options_.item_tokens_min, options_.item_tokens_max);
-  item.identifier = static_cast<Token>(number);
-  return item;
+  return mix(key, made);
+}
+
+std::optional<std::vector<Token>> WorldData::made_item_tokens(std::uint32_t number,
+                                                              std::size_t catalog) const {
+  if (options_.catalog) return (*options_.catalog)[number].tokens;
+  const auto key = made_key(number, catalog);
+  if (!key) return {};
+  return made_tokens(*key, options_.item_tokens_min, options_.item_tokens_max);
+}
+
+std::optional<Item> WorldData::made_item(std::uint32_t number, std::size_t catalog) const {
+  if (options_.catalog) return (*options_.catalog)[number];
+  auto tokens = made_item_tokens(number, catalog);
+  if (!tokens) return {};
+  const std::string id = item_id(number);
+  return Item{id, id, std::move(*tokens), static_cast<Token>(number), {}};
 }
 
 const WorldData::ItemChange* WorldData::change_of(std::string_view id, Edition edition) const {
@@ -130,6 +140,12 @@ std::optional<Item> WorldData::item_at(std::string_view id, std::size_t catalog,
   return number ? made_item(*number, catalog) : std::nullopt;
 }
 
+bool WorldData::has_item(std::string_view id, std::size_t catalog) const {
+  if (const ItemChange* change = change_of(id, edition_)) return change->put.has_value();
+  const auto number = made_number(id);
+  return number && (options_.catalog || made_key(*number, catalog));
+}
+
 std::optional<Item> WorldData::item(std::string_view id, std::string_view catalog) const {
   return item(id, catalog, edition_);
 }
@@ -143,8 +159,8 @@ bool WorldData::had_tokens(std::string_view id, std::string_view catalog,
                            std::span<const Token> tokens) const {
   const auto at = find_catalog(catalog);
   const auto number = made_number(id);
-  const std::optional<Item> made = at && number ? made_item(*number, *at) : std::nullopt;
-  if (made && std::ranges::equal(made->tokens, tokens)) return true;
+  const auto made = at && number ? made_item_tokens(*number, *at) : std::nullopt;
+  if (made && std::ranges::equal(*made, tokens)) return true;
   const auto changes = item_changes_.find(id);
   return at && changes != item_changes_.end() &&
          std::ranges::any_of(changes->second, [&](const ItemChange& change) {

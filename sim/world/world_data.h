@@ -158,9 +158,13 @@ class WorldData {
   std::optional<std::uint32_t> number_of(std::string_view id, char letter, std::uint32_t count) const;
   // made_…: as generated from the seed or given by `catalog`, without later changes
   std::optional<std::uint32_t> made_number(std::string_view item) const;
+  // Returns what the item's tokens are made from; nullopt if that catalog lacks it. Only for generated items.
+  std::optional<std::uint64_t> made_key(std::uint32_t number, std::size_t catalog) const;
+  std::optional<std::vector<Token>> made_item_tokens(std::uint32_t number, std::size_t catalog) const;
   std::optional<Item> made_item(std::uint32_t number, std::size_t catalog) const;
   const ItemChange* change_of(std::string_view id, Edition edition) const;
   std::optional<Item> item_at(std::string_view id, std::size_t catalog, Edition edition) const;
+  bool has_item(std::string_view id, std::size_t catalog) const;  // now
   std::optional<Profile> made_profile(std::string_view tenant, std::string_view user) const;
   std::vector<Token> made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const;
   std::uint64_t profile_key(std::uint64_t user, std::string_view tenant) const;

@@ -215,6 +215,23 @@ TEST_CASE("world data: candidates are different existing items, and a flash crow
   for (int round = 0; round < 50; ++round) CHECK(world.draw_user(random) / 2 == 75);
 }
 
+TEST_CASE("world data: all candidates together are the items of the catalog as it is now") {
+  WorldData world(small());
+  std::string absent;  // from this catalog version
+  for (std::uint32_t n = 0; absent.empty(); ++n)
+    if (!world.item(WorldData::item_id(n), "c2")) absent = WorldData::item_id(n);
+  world.write({DeleteItem{.item = "i7"}});
+  world.write({PutItem{.item = absent, .title = "t", .tokens = {1, 2}, .identifier = 9}});
+  std::set<std::string> expected;
+  for (std::uint32_t n = 0; n < world.options().items; ++n)
+    if (world.item(WorldData::item_id(n), "c2")) expected.insert(WorldData::item_id(n));
+  RandomStream random(5, 5);
+  const auto ids = world.draw_candidates(random, 1'000, "c2");
+  CHECK(std::set<std::string>(ids.begin(), ids.end()) == expected);
+  CHECK_FALSE(expected.contains("i7"));
+  CHECK(expected.contains(absent));
+}
+
 TEST_CASE("world data: log-normal profiles have the given mean length and none exceeds the maximum") {
   WorldOptions options;
   options.users = 20'000;

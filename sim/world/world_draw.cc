@@ -68,7 +68,7 @@ std::vector<std::string> WorldData::draw_candidates(RandomStream& random, std::s
   const auto take = [&](std::uint32_t number) {
     if (!drawn.insert(number).second) return;
     std::string id = item_id(number);
-    if (item_at(id, *at, edition_)) ids.push_back(std::move(id));
+    if (has_item(id, *at)) ids.push_back(std::move(id));
   };
   for (std::size_t tries = count * draws_per_candidate; ids.size() < count && tries > 0; --tries)
     take(draw_item(random));
