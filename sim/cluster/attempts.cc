@@ -125,7 +125,7 @@ void Attempts::on_event(Instant now, Address to, const Event& event) {
   } else if (const auto* gone = std::get_if<PeerLost>(&event)) {
     lose(silent_since(now, routers_[to.node], gone->node).value_or(now), to.node, gone->node);
   } else if (const auto* received = std::get_if<Received>(&event)) {
-    on_message(now, to.node, *received);
+    on_message(now, to, received->from, received->message);
   } else if (const auto* done = std::get_if<JobDone>(&event)) {
     if (const auto* read = std::get_if<CoordinationReply>(&done->result)) on_read(now, to.node, read->value);
   }
@@ -138,13 +138,13 @@ void Attempts::on_read(Instant now, NodeId router, const std::string& value) {
   for (const NodeId node : std::get<ClusterMembers>(members).left) lose(now, router, node);
 }
 
-void Attempts::on_message(Instant now, NodeId router, const Received& received) {
-  const Message& message = received.message;
-  const NodeId from = received.from.node;
+void Attempts::on_message(Instant now, Address to, Address sender, const Message& message) {
+  if (to.role != Role::router) return;
+  const NodeId router = to.node, from = sender.node;
   if (std::holds_alternative<RankRequest>(message) || std::holds_alternative<ScoreRequest>(message) ||
       std::holds_alternative<GenerateRequest>(message) || std::holds_alternative<CompleteRequest>(message)) {
     ++routers_[router].received;
-  } else if (received.from.role != Role::inference_worker) {
+  } else if (sender.role != Role::inference_worker) {
     return;
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
     on_heartbeat(now, router, from, *heartbeat);

@@ -29,6 +29,8 @@ class Attempts {
   // Must get every message when its core sends it, and every event when it is delivered.
   void on_send(Instant now, Address from, Address to, const Message& message);
   void on_event(Instant now, Address to, const Event& event);
+  // The part of on_event for received messages, for callers that know the sender by another address.
+  void on_message(Instant now, Address to, Address sender, const Message& message);
 
   // Counts of the router's current process.
   std::uint64_t sent(NodeId router) const { return find(router).sent; }  // plans of requests
@@ -75,7 +77,6 @@ class Attempts {
   static bool has_heard_of(const Router& router, NodeId node);
   void judge_resend(Instant now, NodeId router, RequestId id, const Request& request);
   void on_read(Instant now, NodeId router, const std::string& value);
-  void on_message(Instant now, NodeId router, const Received& received);
   void on_heartbeat(Instant now, NodeId router, NodeId node, const Heartbeat& heartbeat);
   void on_answer(Instant now, NodeId router, NodeId node, RequestId id, bool ends_request);
   // Marks all open attempts at this node as lost.

@@ -26,6 +26,11 @@ void keep_newest(Map& map) {
   if (map.size() > plans_max) map.erase(map.begin());
 }
 
+template <class T>
+bool holds(const std::vector<T>& list, const T& one) {
+  return std::ranges::find(list, one) != list.end();
+}
+
 std::uint32_t tokens_of(const Segment& segment) { return static_cast<std::uint32_t>(segment.tokens.size()); }
 
 bool keeps_user(const Execute& plan) {
@@ -116,7 +121,7 @@ void Costs::note_wants(NodeId node, Worker& worker, Address from, const AcquireB
     reads.wants.push_back(want.name);
     const PoolBlock* block = ready(node, want.name, want.kind, want.tokens);
     if (!block) continue;
-    worker.wanted.insert(want.name);
+    worker.wanted.push_back(want.name);
     reads.sure.push_back(block->generation);
     if (const auto known = worker.blocks.find(block->generation); known != worker.blocks.end())
       known->second.latest = far_away;
@@ -226,15 +231,14 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
 bool Costs::is_read(const Worker& worker, const PoolBlock& block) {
   return std::ranges::any_of(worker.reads, [&](const auto& entry) {
     const ActiveReads& reads = entry.second;
-    return std::ranges::find(reads.sure, block.generation) != reads.sure.end() ||
-           std::ranges::find(reads.wants, block.name) != reads.wants.end();
+    return holds(reads.sure, block.generation) || holds(reads.wants, block.name);
   });
 }
 
 // User blocks computed on this node are evicted in order of their last use, which only requests change.
 void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion& gone,
                           const ReadyBlock& block) {
-  if (worker.wanted.contains(gone.name))
+  if (holds(worker.wanted, gone.name))
     return report("kv_worker", node, "has evicted a block that the same request needs");
   const PagePool& pool = cluster_.node(node).kv_worker->pool();
   if (!worker.in_order || block.kind != SegmentKind::user || worker.asked.contains(gone.generation)) return;
@@ -356,8 +360,9 @@ void Costs::note_found(Router& router, const BlocksFound& found) {
   at_time = cluster_.now();
   std::size_t at = 0;
   for (std::size_t i = 0; i < found.counts.size(); ++i)
-    for (std::uint8_t n = 0; n < found.counts[i] && at < found.holders.size(); ++n)
-      holders[names.mapped()[i]].insert(found.holders[at++]);
+    for (std::uint8_t n = 0; n < found.counts[i] && at < found.holders.size(); ++n, ++at)
+      if (auto& nodes = holders[names.mapped()[i]]; !holds(nodes, found.holders[at]))
+        nodes.push_back(found.holders[at]);
 }
 
 void Costs::note_bill(Router& router, const Executed& executed) {
@@ -401,7 +406,7 @@ double Costs::tokens_left(const Router& router, RequestId id, NodeId at, const E
     if (plan.blocks[i].name)
       if (const auto held = holders.find(*plan.blocks[i].name);
           held != holders.end() && !held->second.empty())
-        share = held->second.contains(at) ? 0 : pull_share;
+        share = holds(held->second, at) ? 0 : pull_share;
     tokens += share * tokens_of(plan.plan.segments[i]);
   }
   return tokens;
@@ -409,7 +414,7 @@ double Costs::tokens_left(const Router& router, RequestId id, NodeId at, const E
 
 // Returns the node that holds more of the plan's blocks than any other; the router always considers it. 0 =
 // none.
-NodeId Costs::most_held(const std::map<BlockName, std::set<NodeId>>& holders, const Execute& plan) {
+NodeId Costs::most_held(const Holders& holders, const Execute& plan) {
   std::map<NodeId, int> counts;
   for (const SegmentBlock& block : plan.blocks)
     if (const auto held = block.name ? holders.find(*block.name) : holders.end(); held != holders.end())
@@ -425,14 +430,13 @@ NodeId Costs::most_held(const std::map<BlockName, std::set<NodeId>>& holders, co
 
 // A pull is cheaper than computing unless pulls were measured to be expensive. If they cost about the same,
 // either choice is accepted, since the same step may measure one more. Only nodes known to be alive count.
-void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
-                          const Execute& plan) {
+void Costs::judge_sources(NodeId node, NodeId to, const Holders& holders, const Execute& plan) {
   const router::RouterCore& core = *cluster_.node(node).router;
   if (core.pull_share() >= clearly_cheaper) return;
   const Instant now = cluster_.host().local_time(node);
   for (const SegmentBlock& block : plan.blocks) {
     const auto held = block.name ? holders.find(*block.name) : holders.end();
-    if (held == holders.end() || block.at != 0 || held->second.contains(to)) continue;
+    if (held == holders.end() || block.at != 0 || holds(held->second, to)) continue;
     if (std::ranges::any_of(held->second, [&](NodeId holder) { return core.workers().alive(now, holder); }))
       return report("router", node,
                     "does not tell node " + std::to_string(to) + " where a block is to be had");

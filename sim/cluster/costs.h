@@ -10,9 +10,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "runtime/actor/block_name.h"
 #include "sim/base/violations.h"
 #include "sim/cluster/cluster.h"
 
@@ -51,13 +53,14 @@ class Costs {
     std::map<Key, PlanStart> plans;
     std::map<Generation, ReadyBlock> blocks;
     std::map<Requester, ActiveReads> reads;
-    std::set<Generation> asked;  // requested from other nodes
-    std::set<BlockName> wanted;  // by the request of this step, and ready before it
-    bool acquires = false;       // in this step
-    bool areas_are_one = false;  // for that request
-    bool in_order = false;       // evicts in order of use only
+    std::set<Generation> asked;     // requested from other nodes
+    std::vector<BlockName> wanted;  // by the request of this step, and ready before it
+    bool acquires = false;          // in this step
+    bool areas_are_one = false;     // for that request
+    bool in_order = false;          // evicts in order of use only
     std::uint64_t uses = 0, uses_reported = 0, reported = 0, granted_pages = 0;
-    std::map<BlockName, std::uint32_t> wants;  // uses since counts were last halved, as TinyLFU counts
+    // Uses since counts were last halved, as TinyLFU counts.
+    std::unordered_map<BlockName, std::uint32_t, BlockNameHash> wants;
     std::uint64_t sightings = 0;
     bool counts = false;
   };
@@ -76,9 +79,10 @@ class Costs {
     std::vector<kernels::Repair::ReusedSpan> reused_spans;
     double left = 0;  // tokens of all places that are taken from their blocks
   };
+  using Holders = std::unordered_map<BlockName, std::vector<NodeId>, BlockNameHash>;
   struct IndexAnswer {  // answer of the index for a plan
     Instant at;
-    std::map<BlockName, std::set<NodeId>> holders;
+    Holders holders;  // each node once
   };
   struct Router {
     std::map<RequestId, PlanBill> plans;
@@ -114,9 +118,8 @@ class Costs {
   template <class Reply>
   void judge_token_counts(NodeId node, Router& router, const Reply& reply);
   void judge_worker_choice(NodeId node, Router& router, NodeId to, const Execute& plan);
-  void judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
-                     const Execute& plan);
-  static NodeId most_held(const std::map<BlockName, std::set<NodeId>>& holders, const Execute& plan);
+  void judge_sources(NodeId node, NodeId to, const Holders& holders, const Execute& plan);
+  static NodeId most_held(const Holders& holders, const Execute& plan);
   double tokens_left(const Router& router, RequestId id, NodeId at, const Execute& plan,
                      double pull_share) const;
 

@@ -43,13 +43,13 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
     if (!several) costs_.on_send(from, to, message);
   });
   cluster_.host().watch_events([=, this](Instant now, Address to, const Event& event) {
-    if (const auto* received = several ? std::get_if<Received>(&event) : nullptr)
-      attempts_.on_event(now, to, Received{at_node(received->from), received->message});
+    const auto* received = std::get_if<Received>(&event);
+    if (received)
+      attempts_.on_message(now, to, at_node(received->from), received->message);
     else
       attempts_.on_event(now, to, event);
     if (!several) costs_.on_event(to, event);
-    if (to.role != Role::kv_worker) return;
-    if (const auto* received = std::get_if<Received>(&event)) watch_commands(to, received->message);
+    if (received && to.role == Role::kv_worker) watch_commands(to, received->message);
   });
 }
 
