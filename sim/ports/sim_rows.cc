@@ -49,20 +49,20 @@ void SimRows::write(const RowSlab::Row& row, std::uint32_t model, const RowSourc
   const std::uint32_t before = pages_.at(row.place.page).writing;
   pages_.copy(row.place.page, Page{{{content, content}}, {0, 0, model}});
   const std::uint32_t writing = pages_.at(row.place.page).writing;
-  for (std::uint32_t slot = 0; slot < slab_.page_rows(); ++slot) {
-    const auto other = rows_.find({row.place.page, slot});
-    if (other != rows_.end() && other->second.writing == before) other->second.writing = writing;
-  }
-  rows_[{row.place.page, row.place.slot}] = {model, row.row, writing, source};
+  std::vector<Stored>& rows = rows_[row.place.page];
+  rows.resize(slab_.page_rows());
+  for (Stored& other : rows)
+    if (other.writing != 0 && other.writing == before) other.writing = writing;
+  rows[row.place.slot] = {model, row.row, writing, source};
 }
 
 void SimRows::look(const RowSlab::Row& row, Reading& reading) const {
-  const auto at = rows_.find({row.place.page, row.place.slot});
-  if (at == rows_.end()) {
+  const std::vector<Stored>& rows = rows_[row.place.page];
+  if (rows.empty() || rows[row.place.slot].writing == 0) {
     reading.wrong ^= mix(row.row, 1);
     return;
   }
-  const Stored& stored = at->second;
+  const Stored& stored = rows[row.place.slot];
   const bool other_model = stored.model != reading.model;
   const bool overwritten = stored.writing != pages_.at(row.place.page).writing;
   if (other_model || overwritten || stored.token != row.row)

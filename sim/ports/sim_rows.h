@@ -28,7 +28,10 @@ class SimRows {
  public:
   // `pages` must outlive this object.
   SimRows(Pages& pages, std::uint32_t page_rows)
-      : pages_(pages), slab_(page_rows, evicted_max), savings_(std::uint64_t{pages.count()} * page_rows) {}
+      : pages_(pages),
+        slab_(page_rows, evicted_max),
+        savings_(std::uint64_t{pages.count()} * page_rows),
+        rows_(pages.count()) {}
 
   struct Reading {
     RowSlab::Batch batch;
@@ -58,7 +61,7 @@ class SimRows {
   static constexpr double row_us = 5;  // assumed time saved by a row that is in memory
   struct Stored {
     std::uint32_t model = 0, token = 0;
-    std::uint32_t writing = 0;  // the page's write number when the row was written
+    std::uint32_t writing = 0;  // the page's write number when the row was written; 0 = never written
     RowSource source;
   };
   std::uint32_t number_of(const std::string& model_version);
@@ -68,9 +71,9 @@ class SimRows {
   Pages& pages_;
   RowSlab slab_;
   actors::RowSavings savings_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Stored> rows_;  // by page and slot
-  std::map<std::string, std::uint32_t> numbers_;                    // number of each version
-  std::map<std::uint32_t, std::uint32_t> models_;                   // model_mark of each number
+  std::vector<std::vector<Stored>> rows_;          // by page and slot; empty = no row of the page was written
+  std::map<std::string, std::uint32_t> numbers_;   // number of each version
+  std::map<std::uint32_t, std::uint32_t> models_;  // model_mark of each number
   std::uint32_t last_number_ = 0;
   std::uint64_t refilled_ = 0;
 };
