@@ -258,9 +258,31 @@ void EtcdCoordination::note_made(const KnownHistory& before, Revision store) {
     known_.read_at = store;
 }
 
+class EtcdCoordination::HistoryTurn {
+ public:
+  HistoryTurn(EtcdCoordination& of, Clock::time_point end) : of_(of) {
+    std::unique_lock held(of.mutex_);
+    is_mine_ = of.history_is_read_.wait_until(held, end, [&] { return !of.reads_history_; });
+    if (is_mine_) of.reads_history_ = true;
+  }
+  ~HistoryTurn() {
+    if (!is_mine_) return;
+    const std::lock_guard held(of_.mutex_);
+    of_.reads_history_ = false;
+    of_.history_is_read_.notify_one();
+  }
+  HistoryTurn(const HistoryTurn&) = delete;
+  HistoryTurn& operator=(const HistoryTurn&) = delete;
+  explicit operator bool() const { return is_mine_; }
+
+ private:
+  EtcdCoordination& of_;
+  bool is_mine_ = false;
+};
+
 std::optional<Refusal> EtcdCoordination::read_history(Clock::time_point end) {
-  const std::unique_lock alone(reads_history_, end);
-  if (!alone.owns_lock()) return unavailable("no answer in time", "etcd");
+  const HistoryTurn alone(*this, end);
+  if (!alone) return unavailable("no answer in time", "etcd");
   const Attempt attempt = send(Coordinate{ReadKey{std::string(history_key)}}, std::nullopt, end);
   if (const auto* refusal = std::get_if<Refusal>(&attempt.answer)) return *refusal;
   const auto& reply = std::get<CoordinationReply>(attempt.answer);

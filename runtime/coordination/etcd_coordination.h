@@ -29,6 +29,7 @@
 // that was made before it noticed is refused as unavailable. Another etcd cluster is followed once
 // the known one has been silent for a second: until then it is one that `endpoints` should not name.
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -102,6 +103,7 @@ class EtcdCoordination final : public Coordination {
     Revision highest = 0;  // number of the newest change that any answer showed
   };
   KnownHistory known() const;
+  class HistoryTurn;
   void note_made(const KnownHistory& before, Revision store);
   std::string loss_since(const KnownHistory& before, const KnownHistory& now, std::string& why) const;
   std::size_t preferred() const;
@@ -118,8 +120,11 @@ class EtcdCoordination final : public Coordination {
   std::uint64_t cluster_ = 0;  // etcd cluster id in the last answer that was accepted
   Clock::time_point answered_at_;
   KnownHistory known_;
-  std::string token_;               // result of the last login
-  std::timed_mutex reads_history_;  // so that an earlier read does not replace a later one
+  std::string token_;  // result of the last login
+  // One thread reads the history at a time, so that an earlier read does not replace a later one. No
+  // timed_mutex: GCC 12's thread sanitizer does not know how it is locked.
+  bool reads_history_ = false;
+  std::condition_variable history_is_read_;
 };
 
 }  // namespace troupe
