@@ -271,7 +271,7 @@ TEST_SUITE("cuda decoder searches") {
     }
     SUBCASE("keys of the prompt") {
       options.keys_max = 60;
-      says = "a pass of 83 keys; expected at most 60";
+      says = "a pass of 73 keys; expected at most 60";
     }
     SUBCASE("keys of one path, behind a prompt that fits in parts") {
       options.keys_max = 70;
