@@ -133,7 +133,8 @@ std::optional<std::int64_t> HttpServer::Exchange::refuse_lines(const Bulk& bulk,
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
     us = server.pauses.line_delay_us(asked.tenant, server.now_us());
   }
-  batch.lines.assign(batch.lines.size(), std::string());  // only their number is needed
+  batch.refused_lines = batch.lines.size();
+  batch.lines.clear();
   return us;
 }
 
@@ -170,9 +171,8 @@ void HttpServer::Session::ask_lines(Batch& batch) {
   bulk->read_bytes = 0;
   bulk->asks = true;  // lines that are refused at once are answered in between
   if (batch.refused) {
-    for (std::size_t i = 0; i < batch.lines.size(); ++i)
+    for (std::size_t i = 0; i < batch.refused_lines; ++i)
       line_is_answered(bulk->begin_line(), *batch.refused, "");
-    batch.lines.clear();
   }
   if (server.closing) batch.routed.clear();
   bulk->keep_lines(batch);

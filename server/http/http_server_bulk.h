@@ -61,7 +61,10 @@ struct HttpServer::Exchange::Batch {
 
   std::vector<std::string> lines;
   std::vector<RoutedBody> routed;
-  std::optional<Answer> refused;  // of all lines, which are not read: their tenant floods
+  // Answer to all lines, and their number: their tenant floods. Their texts are freed, since the answer may
+  // wait for long.
+  std::optional<Answer> refused;
+  std::size_t refused_lines = 0;
 };
 
 }  // namespace troupe::server

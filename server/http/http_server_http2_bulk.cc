@@ -96,9 +96,8 @@ void HttpServer::Http2Connection::ask_lines(Stream& stream, Exchange::Batch& bat
   bulk.read_bytes = 0;
   bulk.asks = true;  // lines that are refused at once are answered in between
   if (batch.refused) {
-    for (std::size_t i = 0; i < batch.lines.size(); ++i)
+    for (std::size_t i = 0; i < batch.refused_lines; ++i)
       line_is_answered(stream, bulk.begin_line(), *batch.refused);
-    batch.lines.clear();
   }
   if (server.closing) batch.routed.clear();
   bulk.keep_lines(batch);

@@ -16,9 +16,11 @@ std::uint32_t context_of(const DecoderBatch& batch, const RowGroup& group) {
   return tokens;
 }
 
+// A page that two segments share holds keys of other positions and times for each of them.
 bool same_keys(const ContextSpan& a, const ContextSpan& b) {
-  return a.page == b.page && a.tokens == b.tokens && a.rotation == b.rotation &&
-         (a.page == nullptr ? a.row == b.row : a.slot == b.slot);
+  if (a.page != b.page || a.tokens != b.tokens || a.rotation != b.rotation) return false;
+  if (a.page == nullptr) return a.row == b.row;
+  return a.slot == b.slot && a.position == b.position && a.features == b.features;
 }
 
 // Returns the tokens of the spans [begin, end) that are the rows from `row` on; 0 if they are others.

@@ -95,6 +95,13 @@ TEST_CASE("joined groups: others stay apart") {
   batch.spans[2].slot = 1;
   CHECK_FALSE(joins(batch));
   batch = batch_of(3, 100);
+  batch.spans[2].position = 1;  // the page at another place of the prompt
+  CHECK_FALSE(joins(batch));
+  batch = batch_of(3, 100);
+  const std::int64_t time = 0;
+  batch.spans[3].features = &time;  // or at other times
+  CHECK_FALSE(joins(batch));
+  batch = batch_of(3, 100);
   batch.spans[4].tokens = 2;  // candidates that do not see the last event
   CHECK_FALSE(joins(batch));
   batch = batch_of(3, 100);
