@@ -19,26 +19,19 @@ Effects& Effects::operator=(const Effects&) = default;
 Effects& Effects::operator=(Effects&&) noexcept = default;
 Effects::~Effects() = default;
 
-void Effects::send(Address to, Message message) {
-  list.emplace_back(std::in_place_type<Send>, to, std::move(message));
-}
-void Effects::set_timer(std::uint64_t timer, Instant at) {
-  list.emplace_back(std::in_place_type<SetTimer>, timer, at);
-}
-void Effects::start(std::uint64_t job, Job work) {
-  list.emplace_back(std::in_place_type<Start>, job, std::move(work));
-}
-void Effects::count(Metric metric, double amount) {
-  list.emplace_back(std::in_place_type<Count>, metric, amount);
-}
+// Clang 14, which builds the fuzz targets, cannot initialize these structs inside the list.
+void Effects::send(Address to, Message message) { list.emplace_back(Send{to, std::move(message)}); }
+void Effects::set_timer(std::uint64_t timer, Instant at) { list.emplace_back(SetTimer{timer, at}); }
+void Effects::start(std::uint64_t job, Job work) { list.emplace_back(Start{job, std::move(work)}); }
+void Effects::count(Metric metric, double amount) { list.emplace_back(Count{metric, amount}); }
 void Effects::count(Metric metric, double amount, std::string label_value) {
-  list.emplace_back(std::in_place_type<Count>, metric, amount, std::move(label_value));
+  list.emplace_back(Count{metric, amount, std::move(label_value)});
 }
 void Effects::count(Metric metric, double amount, const TraceContext& trace) {
-  list.emplace_back(std::in_place_type<Count>, metric, amount, std::string(), trace);
+  list.emplace_back(Count{metric, amount, {}, trace});
 }
 void Effects::log(LogLevel level, std::string event, std::vector<LogField> fields) {
-  list.emplace_back(std::in_place_type<Log>, level, std::move(event), std::move(fields));
+  list.emplace_back(Log{level, std::move(event), std::move(fields)});
 }
 
 }  // namespace troupe
