@@ -247,7 +247,7 @@ answered events-as-history 400 'unknown_field' '"where":"history"' 'one of event
   -d '{"history":["camp-0001"]}' "$at/v1/users/ana/events"
 answered event-of-nothing 422 'item \\"nosuch\\" is not in the catalog' 'events\[0\].item' 'put before' \
   -d '{"events":[{"item":"nosuch"}]}' "$at/v1/users/ana/events"
-answered event-with-time 422 'takes no feature' 'features\[0\]' 'none, as the model takes none' \
+answered event-with-time 422 'takes no feature' 'events\[0\].timestamp' 'none, as the model takes none' \
   -d '{"events":[{"item":"camp-0001","timestamp":5}]}' "$at/v1/users/ana/events"
 answered get-nobody 404 'no such user' '"where":"user"' 'put before' "$at/v1/users/nobody"
 answered version-without-quotes 400 'bad_condition' 'if-match' 'in quotes' \
