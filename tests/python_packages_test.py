@@ -59,6 +59,8 @@ class Packages(unittest.TestCase):
         for path in programs:
             # models.py of convert/ is imported first, and asks for its programs.
             self.assertRegex(texts[path], r"restart_or_skip\(|python_with\(|\nimport models  # first", path)
+            for helper in set(re.findall(r"(?<![.\w])(restart_or_skip|python_with)\(", texts[path])):
+                self.assertRegex(texts[path], rf"\nfrom python_packages import .*\b{helper}\b", path)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Converts random checkpoints with `troupe convert --check` and counts those that do not agree."""
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
