@@ -31,8 +31,8 @@ class TenantPauses {
   // is at least a second.
   static constexpr std::int64_t refusal_interval_us = 1'000, refusal_delay_us_max = 500'000,
                                 refusals_at_once = 64;
-  // Of lines, which one client may have by the thousand. What is beyond the longest delay is refused as fast
-  // as it comes.
+  // The longest delay of a line: one client may have lines by the thousand. Beyond it they are refused as
+  // fast as they come.
   static constexpr std::int64_t line_delay_us_max = 20'000'000;
 
   explicit TenantPauses(std::int64_t pause_us) : pause_us_(pause_us) {}  // length of the pause

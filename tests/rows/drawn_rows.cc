@@ -250,9 +250,9 @@ DrawnRow draw_item(Random& random) {
   for (const std::string& token : tokens) cell += (cell.empty() ? "" : " ") + token;
   row.lines = {{{"item_id", row.id}, {"title", title}, {"tokens", cell}}};
   row.members = {{"tokens", list_of(tokens)}, {"title", quoted(random, title)}};
-  // a table has no identifiers: the last token stands for one
+  // A table has no identifiers: the last token stands for one. A negative one would be a second fault.
   const bool is_number = !row.fault.starts_with("no token");
-  row.members.emplace_back("identifier", is_number ? tokens.back() : "1");
+  row.members.emplace_back("identifier", is_number && tokens.back().front() != '-' ? tokens.back() : "1");
   return row;
 }
 

@@ -10,8 +10,8 @@
 
 namespace troupe::kernels {
 
-// What rows see when their group may be the first of a pair. Arrays per row of the batch; empty if no groups
-// were joined. A row of a first group sees the keys of its own group as part of the context.
+// The keys that rows see when their group may be the first of a pair. Arrays per row of the batch; empty if
+// no groups were joined. A row of a first group sees the keys of its own group as part of the context.
 struct JoinedRows {
   std::vector<std::uint32_t> context_end, tail_end;
 };
