@@ -45,7 +45,7 @@ class VersionNames {
   std::shared_ptr<VersionFolder> folder_of(NodeId router) const;
   void forward_reload(const std::shared_ptr<VersionFolder>& folder, Address to, Reload reload);
   void look_for(std::size_t model, const std::string& version);  // once, by the thread
-  bool run_later(std::function<void()> work);  // false: too much waits already
+  bool run_later(std::function<void()> work);                    // false: too much waits already
   void run();
 
   const Folders folders_;
