@@ -7,6 +7,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 import split_verdicts  # noqa: E402
+import splits  # noqa: E402
 
 LINK = {"static:0.1": 80, "static:0.5": 50, "static:0.9": 60, "static:0.5 again": 50.2, "marginal": 50.1}
 FILE = {"static:0.1": 30, "static:0.5": 33, "static:0.9": 40, "static:0.5 again": 33.1, "marginal": 30.1}
@@ -51,6 +52,18 @@ class Verdicts(unittest.TestCase):
         two = {1: costs, 2: {**costs, "static:0.1": 1}}
         ratio, _ = split_verdicts.compare(two, "marginal", split_verdicts.best_static)
         self.assertAlmostEqual(ratio, 1.5)
+
+    def test_a_part_that_was_run_with_other_systems_is_not_judged(self):
+        runs = [{"seed": 1, "systems": [{"system": "static:0.5", "cost_ms": 50}]}]
+        chosen = {"settings": splits.PARTS["link"] | {"systems": ["static:0.5"]}, "runs": runs}
+        kept = [{"system": name, "cost_ms": cost} for name, cost in FILE.items()]
+        short = splits.PARTS["file"] | {"systems": splits.SHORT_ALONE}
+        document = {
+            "parts": {"link": chosen, "file": {"settings": short, "runs": [{"seed": 1, "systems": kept}]}}
+        }
+        self.assertTrue(all(row["what"].startswith("file") for row in splits.judge(document, None)))
+        self.assertEqual(len(splits.judge(document, None)), 2)
+        self.assertEqual(splits.judge(document, "static:0.5"), [])
 
     def test_noise_is_at_least_that_of_two_copies(self):
         calm = part(LINK)

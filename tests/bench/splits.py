@@ -253,11 +253,21 @@ def costs_of(runs):
     return {run["seed"]: {one["system"]: one["cost_ms"] for one in run["systems"]} for run in runs}
 
 
+def short_systems(part):
+    return SHORT_ROUTED if part["workers"] else SHORT_ALONE
+
+
+def has_own_systems(name, settings):
+    return settings["systems"] in (PARTS[name]["systems"], short_systems(settings))
+
+
 def judge(document, asked_systems):
-    """Returns the verdicts on the parts that have runs; none where --systems chose what was run."""
+    """Returns the verdicts on the parts that have runs; none where --systems chose what was run. Parts that
+    an earlier call ran with --systems are not judged."""
     if asked_systems:
         return []
-    return split_verdicts.judge({name: costs_of(of["runs"]) for name, of in document["parts"].items()})
+    judged = {name: of for name, of in document["parts"].items() if has_own_systems(name, of["settings"])}
+    return split_verdicts.judge({name: costs_of(of["runs"]) for name, of in judged.items()})
 
 
 def print_verdicts(rows):
@@ -300,7 +310,7 @@ def parts_of(asked):
             sys.exit(f"--parts is {asked.parts}: {name} is unknown; expected some of {', '.join(PARTS)}")
         part = dict(PARTS[name])
         if asked.short:
-            part["systems"] = SHORT_ROUTED if part["workers"] else SHORT_ALONE
+            part["systems"] = short_systems(part)
         if asked.systems:
             part["systems"] = asked.systems.split(",")
         parts[name] = part | {"requests": asked.requests}
