@@ -205,8 +205,9 @@ class TreeBuilder {
   bool key(std::string& name) {
     Open& object = open_.back();
     const bool is_id = open_.size() == 1 && !spellings_.id.empty() && name == "id";
+    const std::string written = name;
     if (is_id) name = spellings_.id;
-    add_member(object, name);
+    add_member(object, name, written);
     if (is_id) renamed_.push_back({name, "id"});
     if (open_.size() == 1 && is_feature(name))
       object.field = values_of_features();
@@ -249,11 +250,11 @@ class TreeBuilder {
     if (++elements_[array.limit] > limit.max) throw refuse_length(limit);
   }
 
-  void add_member(Open& object, const std::string& name) {
+  void add_member(Open& object, const std::string& name, std::string_view written) {
     const auto [slot, is_new] = object.value->get_ref<Value::object_t&>().emplace(name, nullptr);
     if (!is_new || (open_.size() == 1 && has_feature_list_ && name == features_member))
       throw Refusal{RefusalKind::malformed, "malformed_json", "a key is given twice",
-                    name.substr(0, quoted_bytes_max), "it once"};
+                    std::string(written.substr(0, quoted_bytes_max)), "it once"};
     object.member = slot;
   }
   // Takes a list of "features" as the member that the message has for it.
@@ -262,7 +263,7 @@ class TreeBuilder {
     Open& object = open_.back();
     if (!object.value->is_object() || object.member->first != features_member) return;
     object.value->get_ref<Value::object_t&>().erase(object.member);
-    add_member(object, std::string(spellings_.feature_list));
+    add_member(object, std::string(spellings_.feature_list), spellings_.feature_list);
     renamed_.push_back({std::string(spellings_.feature_list), std::string(features_member)});
     object.field = feature_list_field();
     has_feature_list_ = true;

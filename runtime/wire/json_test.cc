@@ -255,6 +255,8 @@ TEST_CASE("JSON: a row has its id under either name, and features under their ow
   CHECK(refusal_of<PutItem>(R"({"id":7,"tokens":[1],"identifier":2})") == "wrong_type id");
   CHECK(refusal_of<PutItem>(R"({"item":7,"tokens":[1],"identifier":2})") == "wrong_type item");
   CHECK(refusal_of<PutItem>(R"({"id":"i","item":"i","tokens":[1],"identifier":2})") == "malformed_json item");
+  CHECK(refusal_of<PutItem>(R"({"item":"i","id":"i","tokens":[1],"identifier":2})") == "malformed_json id");
+  CHECK(refusal_of<PutItem>(R"({"id":"i","id":"i","tokens":[1],"identifier":2})") == "malformed_json id");
   const ListLimit limits[] = {{"values", 2, "some setting", "events"}};
   CHECK(from_json(R"({"history":[],"timestamps":[1,2,3]})", by_names, limits, features)->code ==
         "too_many_events");
