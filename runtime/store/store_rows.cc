@@ -40,6 +40,8 @@ struct FieldNames {
   std::string value(std::string_view name, std::size_t i) const {
     return of_events ? at("events", i) + "." + feature(name) : at(feature(name), i);
   }
+  const char* history() const { return of_events ? "events" : "history"; }
+  const char* tokens() const { return of_events ? "events" : "tokens"; }
   std::string token(std::size_t i) const {
     return of_events ? at("events", i) + ".tokens[0]" : at("tokens", i);
   }
@@ -136,10 +138,10 @@ Fault check_items(const Events& events, const FeatureLimits& limits, const Field
     return refuse("bad_history", "the history is given twice", "history, tokens",
                   "item ids or tokens, not both");
   if (events.history.size() > limits.history_events_max)
-    return too_many(events.history.size(), "history", limits.history_events_max, "events");
+    return too_many(events.history.size(), names.history(), limits.history_events_max, "events");
   const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
   if (events.tokens.size() > tokens_max)
-    return too_many(events.tokens.size(), "tokens", tokens_max, "tokens");
+    return too_many(events.tokens.size(), names.tokens(), tokens_max, "tokens");
   return check_tokens(events.tokens, limits, names);
 }
 

@@ -211,6 +211,10 @@ TEST_CASE("store rows: a refusal of appended events names the member of the even
   CHECK(with([](AppendEvents& e) {
           e.event_ids[1] = std::string(300, 'x');
         }).starts_with("bad_event_ids events[1].id"));
+  CHECK(with([](AppendEvents& e) {
+          e.tokens = {}, e.history.assign(4, "film");
+        }).starts_with("too_many_events events"));
+  CHECK(with([](AppendEvents& e) { e.tokens.assign(13, 1); }).starts_with("too_many_tokens events"));
 }
 
 TEST_CASE(
