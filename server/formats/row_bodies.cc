@@ -69,10 +69,10 @@ std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowL
                                  const ModelText& text) {
   return read_with_words(json, out, limits, text, [&](std::string_view body, PutItem& row) {
     std::optional<Refusal> refusal = from_json(body, row, item_limits(limits));
-    if (refusal && refusal->where == "identifier" && refusal->what.ends_with(" is -1"))
+    const bool is_needed = text.form && text.form->reads_identifiers();
+    if (refusal && !is_needed && refusal->where == "identifier" && refusal->what.ends_with(" is -1"))
       refusal->expected += ", or no such member";
-    if (!refusal && text.form && text.form->reads_identifiers() && row.identifier == no_identifier)
-      refusal = missing_identifier();
+    if (!refusal && is_needed && row.identifier == no_identifier) refusal = missing_identifier();
     return refusal;
   });
 }

@@ -175,6 +175,14 @@ TEST_SUITE("routes") {
     CHECK(refusal_of(line(item + R"(,"identifier":-1})")) == whole);
     CHECK(message_of<PutItem>(line(item + "}")).identifier == no_identifier);
     CHECK(message_of<PutItem>(line(item + R"(,"identifier":0})")).identifier == 0);
+    PromptForm form;
+    form.discriminant = {1};
+    ModelText text;
+    text.form = &form;
+    REQUIRE(form.reads_identifiers());
+    PutItem read;
+    CHECK(read_item(R"({"tokens":[1],"identifier":-1})", read, {}, text)->expected ==
+          "a whole number from 0 to 2147483647");
   }
 
   TEST_CASE("routes: a feature of other models is refused alike as a member, in the list and by line") {
