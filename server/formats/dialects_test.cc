@@ -260,7 +260,19 @@ TEST_SUITE("foreign formats") {
             "outputs":[{"name":"scores","parameters":{"binary_data":false}}],
             "parameters":{"binary_data_output":false,"priority":0,"timeout":2000000}})");
     CHECK(std::get<RankRequest>(asked.request).budget_us == 2'000'000);
-    CHECK(asked.candidates == "inputs[1].data");
+    CHECK(asked.names == OwnNames{.candidates = "inputs[1].data"});
+  }
+
+  TEST_CASE("inference protocol: refusals of the router name the inputs of a history by their position") {
+    const auto read = read_infer(
+        R"({"inputs":[{"name":"timestamps","shape":[1],"datatype":"INT64","data":[5]},
+                      {"name":"history","shape":[1],"datatype":"BYTES","data":["x"]},
+                      {"name":"request_timestamp","shape":[1],"datatype":"INT64","data":[9]},
+                      {"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]}]})",
+        3, {.history_events_max = 5, .event_features = {"timestamps"}});
+    CHECK(std::get<InferRequest>(read).names ==
+          OwnNames{.candidates = "inputs[3].data",
+                   .lists = {{"history", "inputs[1].data"}, {"timestamps", "inputs[0].data"}}});
   }
 
   TEST_CASE("inference protocol: a ranking's scores come in candidate order, or best first with top_k") {

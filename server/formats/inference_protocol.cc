@@ -275,10 +275,14 @@ InferRequest request_of(const std::vector<InferTensor>& inputs, std::uint32_t ca
   const auto candidates = std::ranges::find(inputs, "candidates", &InferTensor::name);
   if (candidates != inputs.end()) {
     out.request = ranking_of(inputs, candidates_max, rows);
-    out.candidates = candidates->data_where;
+    out.names.candidates = candidates->data_where;
   } else {
     out.request = generation_of(inputs, rows);
   }
+  for (const InferTensor& input : inputs)
+    if (input.name == "history" || input.name == "tokens" ||
+        std::ranges::find(rows.event_features, input.name) != rows.event_features.end())
+      out.names.lists.emplace(input.name, input.data_where);
   return out;
 }
 

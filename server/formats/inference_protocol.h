@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "runtime/actor/messages.h"
+#include "server/formats/own_names.h"
 #include "server/formats/row_bodies.h"
 
 namespace troupe::server {
@@ -32,7 +33,7 @@ struct InferRequest {
   std::variant<RankRequest, GenerateRequest> request;  // without tenant
   std::string id;                                      // the client's; "" = none
   std::vector<std::string> outputs;                    // wanted outputs; empty = all
-  std::string candidates = {};  // where the body has a ranking's candidates: "inputs[1].data"
+  OwnNames names = {};  // where the body has candidates and the lists of a history: "inputs[1].data"
 };
 std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
                                                const RowLimits& rows);

@@ -12,7 +12,8 @@ namespace {
 
 std::string own_name(std::string_view field, const OwnNames& names) {
   if (field == "candidates") return names.candidates;
-  if (field == "history") return names.history;
+  if (field == "history" && !names.history.empty()) return names.history;
+  if (const auto list = names.lists.find(std::string(field)); list != names.lists.end()) return list->second;
   const bool is_member =
       field == "tokens" || std::ranges::find(event_feature_names, field) != std::end(event_feature_names);
   return is_member && !names.object.empty() ? names.object + "." + std::string(field) : "";

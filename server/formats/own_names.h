@@ -1,6 +1,7 @@
 #pragma once
 // Names fields in refusals as the client's request does, where its form has other names than the message that
 // it becomes: candidates[3] is documents[3] of a reranking. Pure.
+#include <map>
 #include <string>
 
 #include "runtime/actor/refusal.h"
@@ -12,6 +13,7 @@ struct OwnNames {
   std::string candidates = {};
   std::string history = {};  // list of the items of its own history
   std::string object = {};   // object with the other members of that history, such as "input"
+  std::map<std::string, std::string> lists = {};  // further lists by their names in the message
 
   bool operator==(const OwnNames&) const = default;
 };

@@ -25,6 +25,11 @@ TEST_SUITE("own names") {
     CHECK(named(object, "user") == "user");
     CHECK(named(names_of_history("query", false), "history[2]") == "query[2]");
     CHECK(named(names_of_history("query", false), "timestamps") == "timestamps");
+    const OwnNames inputs{.lists = {{"history", "inputs[0].data"}, {"timestamps", "inputs[2].data"}}};
+    CHECK(named(inputs, "history[1]") == "inputs[0].data[1]");
+    CHECK(named(inputs, "timestamps[1]", "timestamps[1] is 4") ==
+          "inputs[2].data[1]: inputs[2].data[1] is 4");
+    CHECK(named(inputs, "actions") == "actions");
     CHECK(named({}, "candidates[3]", "candidates[3] is no id") == "candidates[3]: candidates[3] is no id");
   }
 }

@@ -379,7 +379,7 @@ bool is_answer_to(const InferRequest& asked, const Message& reply) {
 ShapedRequest shaped(InferRequest asked, std::string named, bool is_raw, std::int64_t budget_us) {
   Message message = std::visit([](auto& request) { return Message{request}; }, asked.request);
   set_budget(message, budget_us);
-  OwnNames names{.candidates = asked.candidates};
+  OwnNames names = asked.names;
   return {std::move(message),
           [asked = std::move(asked), named = std::move(named), is_raw](
               const Message& reply, const AnsweringModel& model,

@@ -89,7 +89,7 @@ HttpRoute route_infer(const HttpRequest& request, std::string named, const Serve
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<InferRequest>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
-  OwnNames names{.candidates = asked.candidates};
+  OwnNames names = asked.names;
   return ShapedRequest{std::move(message),
                        [asked = std::move(asked), named = std::move(named)](
                            const Message& reply, const AnsweringModel& model,
