@@ -45,7 +45,6 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
   const auto batch = std::make_shared<Exchange::Batch>();
   session.set_bytes(held_bytes());
   batch->lines = stream.take_lines(bulk, *stream.body, session.places);
-  open_window(stream, batch->lines.empty());
   if (const auto us = stream.refuse_lines(bulk, *batch)) return ask_lines_later(stream, batch, *us);
   bulk.read_bytes = batch->bytes();
   if (server.reads_lines_at_once(bulk.read_bytes)) {
@@ -64,8 +63,9 @@ void HttpServer::Http2Connection::next_lines(Stream& stream) {
       });
 }
 
-// Lets the client send as many bytes again as were taken. While a window of lines is left, it need not; but a
-// line that is longer than the window has to come whole.
+// Lets the client send as many bytes again as were taken, once their lines are asked: until then it would
+// send what there may be no memory for. While a window of lines is left, it need not; but a line that is
+// longer than the window has to come whole.
 void HttpServer::Http2Connection::open_window(Stream& stream, bool needs_bytes) {
   if (!needs_bytes && stream.body->text().size() > http2_window_bytes(server.config)) return;
   protocol.consume(stream.id, std::exchange(stream.unconsumed, 0));
@@ -93,6 +93,7 @@ void HttpServer::Http2Connection::resume_lines(Stream& stream, Exchange::Batch& 
 
 void HttpServer::Http2Connection::ask_lines(Stream& stream, Exchange::Batch& batch) {
   Exchange::Bulk& bulk = *stream.bulk;
+  open_window(stream, batch.lines.empty() && batch.refused_lines == 0);
   bulk.read_bytes = 0;
   bulk.asks = true;  // lines that are refused at once are answered in between
   if (batch.refused) {
