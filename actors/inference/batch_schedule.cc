@@ -116,12 +116,13 @@ Task* BatchSchedule::find_late_serving(Instant now, std::size_t plans) const {
 
 // ---- forming batches ----
 
-// Plans that fill all free slots are not waited for. The estimate of a plan's end counts all that are ready.
+// Plans that fill all free slots or the queue are not waited for: no other could join them. The estimate of a plan's end counts all that are ready.
 Instant BatchSchedule::begins_at(Instant now, std::size_t slots_used) const {
   const Task& first = *serving_.front();
   const std::size_t free_slots = config_.slots - slots_used;
   if (config_.batch_wait.us == 0 || first.runs_alone()) return now;
   if (serving_.size() >= free_slots * std::max(config_.batch_requests_max, 1U)) return now;
+  if (waiting_[0].plans >= config_.queue_max) return now;
   placement::Pass ready;
   Instant deadline = first.deadline;
   for (const Task* task : serving_) {

@@ -5,9 +5,9 @@
 //     plan each while slots are idle).
 //   - It has at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1:
 //     max-batched-tokens), but at least one plan.
-//   - With a waiting quota (`batch_wait`) it begins when ready plans fill it, when its first plan has been
-//     ready for that long, or when half of the time that a plan can spare has passed, whatever comes first.
-//     Without one, no slot waits.
+//   - With a waiting quota (`batch_wait`) it begins when ready plans fill it, when no further plan may wait
+//     (`queue_max`), when its first plan has been ready for that long, or when half of the time that a plan
+//     can spare has passed, whatever comes first. Without one, no slot waits.
 //   - Its plans are of one model. A suspect (a plan that may have killed a worker) runs alone.
 //     So does, once more, each plan of a batch that failed as a whole.
 //   - By its work and the device's pace it ends in time for each of its plans. A plan that is late

@@ -63,6 +63,14 @@ TEST_CASE("batch schedule: a batch waits for its quota, unless it is full or a p
   s.add(4);
   CHECK(s.next() == Order{2, 3});  // full
 
+  Schedule narrow;  // a third plan would be refused
+  narrow.config.batch_wait = {100};
+  narrow.config.queue_max = 2;
+  narrow.add(1);
+  CHECK(narrow.next().empty());
+  narrow.add(1);
+  CHECK(narrow.next() == Order{1, 2});
+
   Schedule hurried;
   hurried.config.batch_wait = {100'000};
   hurried.times.measure(placement::Pass{.new_tokens = 10}, 500);
