@@ -116,7 +116,8 @@ Task* BatchSchedule::find_late_serving(Instant now, std::size_t plans) const {
 
 // ---- forming batches ----
 
-// Plans that fill all free slots or the queue are not waited for: no other could join them. The estimate of a plan's end counts all that are ready.
+// Plans that fill all free slots or the queue are not waited for: no other could join them. The estimate of a
+// plan's end counts all that are ready.
 Instant BatchSchedule::begins_at(Instant now, std::size_t slots_used) const {
   const Task& first = *serving_.front();
   const std::size_t free_slots = config_.slots - slots_used;
