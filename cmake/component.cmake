@@ -7,8 +7,6 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# Options of components without arithmetic loops: -O2 takes a tenth less time than Release's -O3.
-set(TROUPE_LIGHT $<$<CONFIG:Release>:-O2>)
 # Prefix for the command of a long test without time limits: it yields the processor to tests that run
 # beside it.
 set(TROUPE_PATIENT nice -n 10)
