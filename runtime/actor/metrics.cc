@@ -39,8 +39,7 @@ constexpr std::string_view rows_fetched_help =
 constexpr std::string_view by_tenant = "tenant", other_values = "(others)";
 constexpr std::string_view feature_items_help =
     "Items that requests wanted while features.items is cached, by where they came from: the cache, the "
-    "cache "
-    "after their expiry (stale), or Redis (store), which includes refreshes of stale ones.";
+    "cache after their expiry (stale), or Redis (store), which includes refreshes of stale ones.";
 constexpr std::string_view features_help =
     "Requests answered without a profile read from the store, by what was used: a cached profile, a stale "
     "one, none (missing: not known yet; unknown: not stored), or the request's own history (request).";

@@ -29,6 +29,13 @@ struct Listener {
     pauses.refused("flood", refusal, now_us);
     --asked;
   }
+  // Takes the refusals that are sent at once. `delay_us`: TenantPauses' function for a kind of refusal.
+  void send_first_refusals(std::int64_t now_us,
+                           std::int64_t (TenantPauses::*delay_us)(const std::string&, std::int64_t)) {
+    come(10, now_us);
+    refuse(now_us);
+    for (int i = 0; i <= TenantPauses::refusals_at_once; ++i) CHECK((pauses.*delay_us)("flood", now_us) == 0);
+  }
   void answer() {
     pauses.answered("flood");
     --asked;
@@ -96,10 +103,7 @@ TEST_CASE("tenant pauses: a tenant without requests in flight is never paused") 
 TEST_CASE("tenant pauses: the first refusals are sent at once, later ones at a bounded rate and delay") {
   Listener http_server;
   const std::int64_t now = 1'000'000;
-  http_server.come(10, now);
-  http_server.refuse(now);
-  for (int i = 0; i <= TenantPauses::refusals_at_once; ++i)
-    CHECK(http_server.pauses.refusal_delay_us("flood", now) == 0);
+  http_server.send_first_refusals(now, &TenantPauses::refusal_delay_us);
   for (int i = 1; i <= 100; ++i)
     CHECK(http_server.pauses.refusal_delay_us("flood", now) == i * TenantPauses::refusal_interval_us);
   // after 50 intervals half of them have been sent
@@ -115,10 +119,7 @@ TEST_CASE("tenant pauses: the first refusals are sent at once, later ones at a b
 TEST_CASE("tenant pauses: thousands of lines are refused at the same rate, and do not delay requests") {
   Listener http_server;
   const std::int64_t now = 1'000'000;
-  http_server.come(10, now);
-  http_server.refuse(now);
-  for (int i = 0; i <= TenantPauses::refusals_at_once; ++i)
-    CHECK(http_server.pauses.line_delay_us("flood", now) == 0);
+  http_server.send_first_refusals(now, &TenantPauses::line_delay_us);
   for (int i = 1; i <= 10'000; ++i)
     REQUIRE(http_server.pauses.line_delay_us("flood", now) == i * TenantPauses::refusal_interval_us);
   CHECK(http_server.pauses.refusal_delay_us("flood", now) == 0);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/products/product.h"
+#include "kernels/testing/byte_products_test.h"
 
 namespace troupe::kernels {
 namespace byte_product_test {
@@ -50,18 +51,6 @@ struct Bytes {
 
 const ByteProductVersion& plain() { return byte_product_versions().back(); }
 
-template <class Check>
-void for_every_version(Check check) {
-  for (const ByteProductVersion& version : byte_product_versions()) {
-    const std::string name(version.name);
-    CAPTURE(name);
-    if (version.usable)
-      check(version);
-    else
-      MESSAGE("this CPU cannot run " << name);
-  }
-}
-
 void check_exact(const ByteProductVersion& version, std::uint32_t rows, std::uint32_t columns,
                  std::size_t m) {
   CAPTURE(rows);
@@ -83,7 +72,7 @@ TEST_CASE("byte product: the plain version is the definition") {
 }
 
 TEST_CASE("byte product: sums are those of the plain version for sizes around every tile, word and panel") {
-  for_every_version([](const ByteProductVersion& version) {
+  for_every_byte_product([](const ByteProductVersion& version) {
     for (const std::uint32_t rows : {1, 3, 7, 8, 9, 16, 31, 32, 33, 64, 65, 129, 160})
       for (const std::uint32_t columns : {1, 2, 3, 4, 5, 7, 8, 16, 17, 20, 36})
         for (const std::size_t m : {0, 1, 2, 3, 5, 6, 7, 12, 13, 25, 41})
@@ -92,7 +81,7 @@ TEST_CASE("byte product: sums are those of the plain version for sizes around ev
 }
 
 TEST_CASE("byte product: sums are exact over several parts of the columns and blocks of rows") {
-  for_every_version([](const ByteProductVersion& version) {
+  for_every_byte_product([](const ByteProductVersion& version) {
     for (const std::uint32_t columns : {4095, 4096, 4100, 9000})
       for (const std::size_t m : {1, 6, 7, 66}) check_exact(version, 70, columns, m);
     check_exact(version, 40, 2048, 300);
@@ -101,7 +90,7 @@ TEST_CASE("byte product: sums are exact over several parts of the columns and bl
 }
 
 TEST_CASE("byte product: the greatest and the least sums do not saturate") {
-  for_every_version([](const ByteProductVersion& version) {
+  for_every_byte_product([](const ByteProductVersion& version) {
     for (const std::uint32_t columns : {8u, 66u, 4864u, int8_columns_max})
       for (const int sign : {-1, 1}) {
         const std::int32_t limit = sign * version.weight_limit();
@@ -146,7 +135,7 @@ void check_values(const ByteProductVersion& version, std::uint32_t rows, std::ui
 }
 
 TEST_CASE("byte product: values are the scaled sums, and may be added to the output") {
-  for_every_version([](const ByteProductVersion& version) {
+  for_every_byte_product([](const ByteProductVersion& version) {
     for (const std::uint32_t rows : {1, 31, 33, 70, 128})
       for (const std::uint32_t columns : {5, 64, 4100})
         for (const std::size_t m : {1, 6, 13})
@@ -156,7 +145,7 @@ TEST_CASE("byte product: values are the scaled sums, and may be added to the out
 }
 
 TEST_CASE("byte product: several threads may run one product at once") {
-  for_every_version([](const ByteProductVersion& version) {
+  for_every_byte_product([](const ByteProductVersion& version) {
     for (const std::uint32_t columns : {64u, 66u}) {
       const Bytes bytes(65, columns, 37, version.weight_limit(), 5);
       WeightMemory memory(0);

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cpu/products/byte_product.h"
+#include "kernels/testing/byte_products_test.h"
 
 namespace troupe::kernels {
 namespace {
@@ -166,18 +166,6 @@ TEST_CASE("linear: a layer can be moved") {
   moved.run(in.data(), out.data(), 1);
   CHECK(moved.rows() == 13);
   CHECK(layer.error(in, out, 1) <= 1);
-}
-
-template <class Check>
-void for_every_byte_product(Check check) {
-  for (const ByteProductVersion& version : byte_product_versions()) {
-    const std::string name(version.name);
-    CAPTURE(name);
-    if (version.usable)
-      check(version);
-    else
-      MESSAGE("this CPU cannot run " << name);
-  }
 }
 
 // An int8 layer, the numbers that it was made of, and how far from their exact product it may be.
